@@ -1,0 +1,22 @@
+"""Read the data in ``configs/``: facts and ids, one subject a file, parsed once on first use."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).resolve().parent.parent / "configs"
+
+
+@cache
+def load(name: str) -> Any:
+    """The parsed content of ``configs/<name>.yaml`` (``name`` may hold a folder, with ``/``).
+
+    The value is shared: read it, never change it. Raises FileNotFoundError for an unknown name.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with open(FOLDER / f"{name}.yaml", encoding="utf-8") as file:
+        return yaml.load(file, Loader=loader)
