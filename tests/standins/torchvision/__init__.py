@@ -1,0 +1,3 @@
+from absent import replace
+
+replace(__name__, "transforms")
