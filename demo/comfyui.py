@@ -42,7 +42,9 @@ def source() -> Path:
 class ComfyUI:
     """One running server. Its models, inputs, outputs and settings lie in ``base`` and nowhere else."""
 
-    def __init__(self, base: Path, python: Path, frontend: Path | None = None, environment: dict[str, str] | None = None):
+    def __init__(
+        self, base: Path, python: Path, frontend: Path | None = None, environment: dict[str, str] | None = None
+    ):
         self.base = base
         self.log_file = base / "server.log"
         self.pack = base / "custom_nodes" / PACK

@@ -105,9 +105,10 @@ def _works(interpreter: Path) -> bool:
     if not interpreter.exists():
         return False
     try:
-        return subprocess.run([str(interpreter), "-m", "pip", "--version"], capture_output=True).returncode == 0
+        asked = subprocess.run([str(interpreter), "-m", "pip", "--version"], capture_output=True, check=False)
     except OSError:
         return False
+    return asked.returncode == 0
 
 
 def _make_venv() -> None:
@@ -121,11 +122,13 @@ def _make_venv() -> None:
     )
 
 
-def _run(command: list[str], hint: str = "Check the network, the disk and pip's index, then run the command again.") -> None:
+def _run(
+    command: list[str], hint: str = "Check the network, the disk and pip's index, then run the command again."
+) -> None:
     with LOG.open("ab") as log:
         log.write(f"\n$ {' '.join(command)}\n".encode())
         log.flush()
-        failed = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT).returncode
+        failed = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
     if failed:
         tail = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         raise EnvironmentFailure("\n".join([*tail, "", f"This command failed: {' '.join(command)}", hint]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Absent:
@@ -25,7 +25,7 @@ class Absent:
 class AbsentModule(ModuleType):
     """A package whose every attribute is ``Absent``."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, attribute: str) -> Absent:
         if attribute.startswith("__"):
