@@ -121,7 +121,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a run's evidence says. ``confidence``: of answers at 0.9 and above, 95 % are right."""
+    """What a run's evidence says. ``confidence``: of answers at 0.9 and above, 95 % are right.
+
+    ``inside`` narrows the stage where frames or marks do: text, latents, denoise, decode, forward, backward, optimizer.
+    """
 
     memory_failure: bool
     failure_class: FailureClass
@@ -135,6 +138,7 @@ class Diagnosis:
     steps: Steps = Steps()
     warnings: tuple[Sentence, ...] = ()
     rule: str = ""
+    inside: str = ""
 
 
 @dataclass(frozen=True)

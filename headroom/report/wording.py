@@ -31,6 +31,11 @@ def _shown(value: Any, lang: str) -> Any:
     return value
 
 
+def known_key(key: str) -> bool:
+    """Whether there is a sentence of that key."""
+    return key in _words("en")
+
+
 def words(sentence: Sentence, lang: str = "en") -> str:
     """The sentence in the asked language, English where that language lacks it.
 

@@ -1,0 +1,368 @@
+"""Read a log once, from front to back, and keep what matters: messages, stage marks, tracebacks, bars, the printed job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .bars import BAR, Bar, label_before, read_bar, skip_repaints
+from .catalogue import Catalogue, Message, catalogue
+from .log_text import chunks, find_log
+from .sizes import read_sizes
+
+_SENTENCE_LINES = 14
+_SENTENCE_BYTES = 4096
+_LONGEST_LINE = 65536
+_LONGEST_EVIDENCE = 600
+_KEPT = 64  # findings of one message, marks and tracebacks are kept from both ends
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A message of the catalogue found in the log. ``at`` orders what stands in the log; ``cited`` holds the lines of it."""
+
+    message: str
+    says: str
+    at: int
+    line: int
+    text: str
+    cited: tuple[tuple[int, str], ...]
+    sizes: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StageMark:
+    """A line that belongs to a stage; ``kind`` says how sure: marker, code, hint or bar."""
+
+    stage: str
+    kind: str
+    at: int
+    line: int
+    text: str
+
+
+@dataclass
+class Traceback:
+    """A traceback, or the visible part of one: where it stands and its frames, outermost first."""
+
+    at: int
+    end: int
+    line: int
+    headed: bool
+    frames: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class BarTrack:
+    """All repaints of one bar: the first and last of them, and the fastest and slowest second-a-step they show."""
+
+    first: Bar
+    last: Bar
+    at: int
+    end: int
+    line: int
+    end_line: int
+    repaints: int = 1
+    fastest: float | None = None
+    slowest: float | None = None
+    losses: bool = False
+
+    def note(self, bar: Bar) -> None:
+        if bar.seconds is not None:
+            self.fastest = bar.seconds if self.fastest is None else min(self.fastest, bar.seconds)
+            self.slowest = bar.seconds if self.slowest is None else max(self.slowest, bar.seconds)
+        self.losses = self.losses or bar.losses
+
+
+@dataclass
+class LogReading:
+    """What one pass over a log found. ``counts``: how often each message stood there, a doubled stderr counted once."""
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    marks: list[StageMark] = field(default_factory=list)
+    tracebacks: list[Traceback] = field(default_factory=list)
+    bars: list[BarTrack] = field(default_factory=list)
+    job_name: str | None = None
+    config_json: str | None = None
+    lines: int = 0
+    size: int = 0
+    last_line: tuple[int, str] = (1, "")
+
+
+def read_log(source: str | bytes | Path) -> LogReading:
+    """Read a log: its text, its bytes, its file, or the folder of AI Toolkit's UI that holds ``log.txt``.
+
+    Reads every byte once in constant memory. A short log in which nothing was found is read once more with its line
+    breaks taken out, in case a page or a terminal wrapped its messages in the middle of a word.
+
+    Raises OSError where the file cannot be read.
+    """
+    if isinstance(source, Path):
+        source = find_log(source)
+    reading = _Reader().read(chunks(source))
+    if not reading.findings and reading.size < 4 * _LONGEST_LINE and reading.lines > 1:
+        text = b"".join(chunks(source))
+        unwrapped = _Reader().read(iter([re.sub(rb"\r?\n", b"", text)]))
+        if unwrapped.findings:
+            starts = [m.end() for m in re.finditer(rb"\n", text)]
+            reading.findings = [_at_its_line(each, text, starts) for each in unwrapped.findings]
+            reading.counts = unwrapped.counts
+    return reading
+
+
+def _at_its_line(finding: Finding, text: bytes, starts: list[int]) -> Finding:
+    """A finding of the unwrapped text, set back to the line of the log where its first word stands."""
+    word = finding.text.encode()[:12]
+    place = max(text.find(word), 0)
+    line = 1 + sum(start <= place for start in starts)
+    return Finding(
+        finding.message, finding.says, place, line, finding.text, ((line, finding.text),), finding.sizes
+    )
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.known: Catalogue = catalogue()
+        self.reading = LogReading()
+        self.base = 0  # bytes of the chunks already read
+        self.line = 1  # line number at `counted`
+        self.counted = 0
+        self.sentence_until: dict[str, int] = {}
+        self.last_bar_at = -1
+
+    def read(self, pieces: Iterator[bytes]) -> LogReading:
+        # One chunk ahead, so that a sentence that goes on in the next chunk is read whole.
+        ahead = next(pieces, None)
+        text, skip = b"", 0
+        while ahead is not None:
+            piece, ahead = ahead, next(pieces, None)
+            text = text[skip:] + piece
+            self.base += skip
+            self.counted -= skip
+            if ahead is None:
+                stop = len(text)
+            else:
+                stop = text.rfind(b"\n", 0, max(0, len(text) - _SENTENCE_BYTES)) + 1
+            self._scan(text, stop)
+            skip = stop
+        self._finish(text)
+        return self.reading
+
+    def _finish(self, text: bytes) -> None:
+        reading = self.reading
+        self.base += len(text)
+        reading.size = self.base
+        tail = text.rstrip()
+        reading.lines = self._line_at(text, len(text)) if text else self.line
+        last = re.split(rb"[\r\n]", tail[-_LONGEST_LINE:])[-1].decode("utf-8", "replace")
+        reading.last_line = (self._line_before_end(text, tail), last[-_LONGEST_EVIDENCE:])
+        reading.findings.sort(key=lambda finding: finding.at)
+        reading.marks.sort(key=lambda mark: mark.at)
+
+    def _line_before_end(self, text: bytes, tail: bytes) -> int:
+        return max(1, self.reading.lines - text.count(b"\n", len(tail)))
+
+    def _line_at(self, text: bytes, place: int) -> int:
+        if place >= self.counted:
+            self.line += text.count(b"\n", max(self.counted, 0), place)
+            self.counted = place
+            return self.line
+        return self.line - text.count(b"\n", place, self.counted)
+
+    def _scan(self, text: bytes, stop: int) -> None:
+        look, low = self.known.worth_a_look, text.lower()
+        place = 0
+        while (hit := look.search(low, place, stop)) is not None:
+            start = max(text.rfind(b"\n", 0, hit.start()), text.rfind(b"\r", 0, hit.start()), place - 1) + 1
+            ends = [e for e in (text.find(b"\n", hit.end()), text.find(b"\r", hit.end())) if e >= 0]
+            end = min(min(ends, default=len(text)), start + _LONGEST_LINE)
+            end = max(end, hit.end())
+            place = self._read_line(text, start, end)
+            if place <= hit.start():
+                place = hit.end()
+
+    # ------------------------------------------------------------------ one line
+
+    def _read_line(self, text: bytes, start: int, end: int) -> int:
+        line = text[start:end]
+        spans: list[tuple[int, int]] = []
+        done, after = 0, end
+        if b"%" in line:
+            for match in BAR.finditer(line):
+                label = label_before(line, done, match.start())
+                spans.append((done, match.start()))
+                done = match.end()
+                bar = read_bar(label, match)
+                self._bar(bar, text, start + match.start())
+                skipped = skip_repaints(text, label, start + done)
+                if skipped > start + done:
+                    self._repaints(text, label, start + done, skipped)
+                if skipped > end:
+                    after = skipped
+                    break
+                if b"nan" in match["state"].lower():
+                    spans.append((match.start(), match.end()))
+        spans.append((done, len(line)))
+        for left, right in spans:
+            if right > left and not line[left:right].isspace():
+                self._read_text(text, start + left, start + right)
+        return after
+
+    def _bar(self, bar: Bar, text: bytes, place: int) -> None:
+        at = self.base + place
+        self.last_bar_at = at
+        tracks = self.reading.bars
+        track = next((t for t in reversed(tracks[-6:]) if t.last.label == bar.label and t.last.total == bar.total), None)
+        if track is None:
+            line = self._line_at(text, place)
+            track = BarTrack(bar, bar, at, at, line, line)
+            tracks.append(track)
+            if len(tracks) > 2 * _KEPT:
+                del tracks[_KEPT]
+        else:
+            track.last, track.end, track.repaints = bar, at, track.repaints + 1
+            track.end_line = self._line_at(text, place)
+        track.note(bar)
+
+    def _repaints(self, text: bytes, label: bytes, start: int, end: int) -> None:
+        """The last repaint of a run, and one that prints NaN."""
+        run = text[start:end]
+        last = run.rfind(b"%|")
+        digits = len(run[:last]) - len(run[:last].rstrip(b"0123456789"))
+        match = BAR.match(run, last - digits)
+        if match:
+            self._bar(read_bar(label, match), text, start + last)
+        nan = run.lower().find(b"nan")
+        if nan >= 0:
+            left = max(run.rfind(b"\n", 0, nan), run.rfind(b"\r", 0, nan)) + 1
+            ends = [e for e in (run.find(b"\n", nan), run.find(b"\r", nan)) if e >= 0]
+            self._read_text(text, start + left, start + min(ends, default=len(run)))
+
+    def _read_text(self, text: bytes, start: int, end: int) -> None:
+        line = text[start:end].decode("utf-8", "replace")
+        low = line.lower()
+        at = self.base + start
+        number = self._line_at(text, start)
+        sentence: list[tuple[int, str]] | None = None
+        lines = self.known.lines
+        warning = bool(lines.warning.match(line))
+        for message in self.known.messages:
+            if warning and not message.in_warnings:
+                continue
+            if not any(each in low for each in message.find) or self.sentence_until.get(message.id, -1) >= at:
+                continue
+            if message.in_sentence:
+                sentence = sentence or self._sentence(text, start, end, number)
+                self._sentence_finding(message, at, sentence)
+            elif message.found_in(line):
+                self._keep(message, at, ((number, line.strip()[:_LONGEST_EVIDENCE]),), {})
+        self._stage_marks(line, at, number)
+        if lines.traceback in line:
+            self._traceback(at, number, headed=True)
+        for match in lines.frame.finditer(line):
+            self._frame(match[1], match[2] or "", at, number)
+        if self.reading.job_name is None and (name := lines.job_name.search(line)):
+            self.reading.job_name = name[1]
+        if self.reading.config_json is None and lines.config_banner.search(line):
+            config = lines.config_body.match(text, end)
+            self.reading.config_json = config[1].decode("utf-8", "replace") if config else None
+
+    def _sentence(self, text: bytes, start: int, end: int, number: int) -> list[tuple[int, str]]:
+        """The line and the lines that may continue it, each with its number and without rank or time stamps."""
+        prefix, ends_sentence = self.known.lines.prefix, self.known.lines.ends_sentence
+        lines = [(number, prefix.sub("", text[start:end].decode("utf-8", "replace")).strip("\r\n"))]
+        place, limit = end, min(len(text), start + _SENTENCE_BYTES)
+        while place < limit and len(lines) < _SENTENCE_LINES:
+            breaks = 1 if text[place : place + 1] in (b"\n", b"\r") else 0
+            number += text[place : place + 1] == b"\n"
+            if text[place : place + 2] == b"\r\n":
+                breaks, number = 2, number + 1
+            place += breaks
+            stop = min((e for e in (text.find(b"\n", place), text.find(b"\r", place)) if e >= 0), default=len(text))
+            stop = min(stop, limit)
+            line = prefix.sub("", text[place:stop].decode("utf-8", "replace"))
+            if not breaks or ends_sentence.search(line):
+                break
+            lines.append((number, line))
+            place = stop
+        return lines
+
+    def _sentence_finding(self, message: Message, at: int, lines: list[tuple[int, str]]) -> None:
+        joined = "".join(line for _, line in lines)
+        first = len(lines[0][1])
+        if not (found := self._found(message, joined, first)):
+            return
+        sizes: dict[str, list[float]] = {}
+        places: list[int] = []
+        if message.has_sizes:
+            # A second request begins a second sentence.
+            again = joined.lower().find("tried to allocate", joined.lower().find("tried to allocate") + 1)
+            sizes, places = read_sizes(joined if again < first else joined[:again])
+        reached = {0, _line_of(lines, found - 1)} | {_line_of(lines, place) for place in places}
+        cited = {lines[i][0]: lines[i][1].strip()[:_LONGEST_EVIDENCE] for i in sorted(reached)}
+        # The lines it took are not tried for the same message again.
+        self.sentence_until[message.id] = at + sum(len(line.encode()) + 1 for _, line in lines[: max(reached) + 1]) - 2
+        self._keep(message, at, tuple(cited.items()), sizes)
+
+    def _found(self, message: Message, joined: str, first: int) -> int:
+        """How far into the joined lines the message reaches; 0 where it is not there or starts in a later line."""
+        if message.pattern is None:
+            return first if message.found_in(joined) else 0
+        match = message.pattern.search(joined)
+        return max(match.end(), 1) if match and match.start() <= first else 0
+
+    def _keep(self, message: Message, at: int, cited: tuple[tuple[int, str], ...], sizes: dict[str, list[float]]) -> None:
+        line, text = cited[0]
+        kept = [finding for finding in self.reading.findings if finding.message == message.id]
+        doubled = bool(kept) and kept[-1].text == text and line - kept[-1].line <= 5 and self.last_bar_at < kept[-1].at
+        if not doubled or not kept:
+            self.reading.counts[message.id] = self.reading.counts.get(message.id, 0) + 1
+        if len(kept) >= _KEPT:
+            self.reading.findings.remove(kept[_KEPT // 2])
+        self.reading.findings.append(Finding(message.id, message.says, at, line, text, cited, sizes))
+
+    # ------------------------------------------------------------------ where in the run
+
+    def _stage_marks(self, line: str, at: int, number: int) -> None:
+        for kind, marks in (("marker", self.known.markers), ("code", self.known.code), ("hint", self.known.hints)):
+            for mark in marks:
+                if mark.on(line):
+                    self._mark(StageMark(mark.stage, kind, at, number, line.strip()[:_LONGEST_EVIDENCE]))
+                    break
+
+    def _mark(self, mark: StageMark) -> None:
+        marks = self.reading.marks
+        if marks and marks[-1].stage == mark.stage and marks[-1].kind == mark.kind and len(marks) > 1 and marks[-2].stage == mark.stage:
+            marks[-1] = mark
+        else:
+            marks.append(mark)
+        if len(marks) > 8 * _KEPT:
+            del marks[4 * _KEPT]
+
+    def _traceback(self, at: int, number: int, headed: bool) -> Traceback:
+        tracebacks = self.reading.tracebacks
+        tracebacks.append(Traceback(at, at, number, headed))
+        if len(tracebacks) > _KEPT:
+            del tracebacks[_KEPT // 2]
+        return tracebacks[-1]
+
+    def _frame(self, file: str, function: str, at: int, number: int) -> None:
+        tracebacks = self.reading.tracebacks
+        current = tracebacks[-1] if tracebacks else None
+        if current is None or at - current.end > _LONGEST_LINE:
+            current = self._traceback(at, number, headed=False)
+        current.end = at
+        if len(current.frames) < 400:
+            current.frames.append((file.replace("\\", "/"), function))
+
+
+def _line_of(lines: list[tuple[int, str]], place: int) -> int:
+    """Which of the lines a place of the joined text falls in."""
+    for index, (_, line) in enumerate(lines):
+        if place < len(line):
+            return index
+        place -= len(line)
+    return len(lines) - 1
