@@ -49,8 +49,11 @@ def _utf16(head: bytes) -> str | None:
 
 def _utf8(chunk: bytes) -> bytes:
     """The chunk in UTF-8: as it is, or from GB18030 where that, and not a few broken bytes, explains it."""
-    if chunk.isascii():
+    try:
+        chunk.decode()
         return chunk
+    except UnicodeDecodeError:
+        pass
     high = sum(map(len, re.findall(rb"[\x80-\xff]+", chunk)))
     valid = sum(map(len, _MULTIBYTE.findall(chunk)))
     if valid * 2 >= high:

@@ -145,8 +145,12 @@ class _Reader:
             if ahead is None:
                 stop = len(text)
             else:
-                stop = text.rfind(b"\n", 0, max(0, len(text) - _SENTENCE_BYTES)) + 1
+                # Whole lines only; where one goes on for longer than any message, anywhere.
+                limit = max(0, len(text) - _SENTENCE_BYTES)
+                stop = max(text.rfind(b"\n", 0, limit), text.rfind(b"\r", 0, limit)) + 1
+                stop = stop or (limit if limit > 4 * _LONGEST_LINE else 0)
             self._scan(text, stop)
+            self._line_at(text, stop)
             skip = stop
         self._finish(text)
         return self.reading
@@ -167,7 +171,7 @@ class _Reader:
 
     def _line_at(self, text: bytes, place: int) -> int:
         if place >= self.counted:
-            self.line += text.count(b"\n", max(self.counted, 0), place)
+            self.line += text.count(b"\n", self.counted, place)
             self.counted = place
             return self.line
         return self.line - text.count(b"\n", place, self.counted)
@@ -242,12 +246,12 @@ class _Reader:
             self._read_text(text, start + left, start + min(ends, default=len(run)))
 
     def _read_text(self, text: bytes, start: int, end: int) -> None:
-        line = text[start:end].decode("utf-8", "replace")
+        lines = self.known.lines
+        line = lines.prefix.sub("", text[start:end].decode("utf-8", "replace"))
         low = line.lower()
         at = self.base + start
         number = self._line_at(text, start)
         sentence: list[tuple[int, str]] | None = None
-        lines = self.known.lines
         warning = bool(lines.warning.match(line))
         for message in self.known.messages:
             if warning and not message.in_warnings:
@@ -263,6 +267,9 @@ class _Reader:
         if lines.traceback in line:
             self._traceback(at, number, headed=True)
         for match in lines.frame.finditer(line):
+            if match[2] is None and match.end() >= len(line.rstrip(", in")):  # wrapped before the function's name
+                sentence = sentence or self._sentence(text, start, end, number)
+                match = lines.frame.search("".join(part for _, part in sentence[:2])) or match  # noqa: PLW2901
             self._frame(match[1], match[2] or "", at, number)
         if self.reading.job_name is None and (name := lines.job_name.search(line)):
             self.reading.job_name = name[1]
