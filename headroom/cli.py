@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
-from .contracts import Known, say
+from .contracts import Known, Language, say
 from .job import JobError, read_job_file
 from .recovery import Recovery, recover
 from .report.report import as_json, report
@@ -25,7 +25,7 @@ class InputError(Exception):
     """An input that is wrong: which one, why, and what to do, in one line."""
 
 
-def _language(asked: str | None) -> str:
+def _language(asked: Language | None) -> Language:
     if asked:
         return asked
     set_to = os.environ.get("LC_ALL") or os.environ.get("LANG") or (locale.getlocale()[0] or "")
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--gpu-gib", type=float, metavar="X", help="the card's memory in GiB")
     verb.add_argument("--host-ram-gib", type=float, metavar="X", help="the machine's RAM in GiB")
     verb.add_argument("--strength", choices=("next", "safe"), default="next", help="one lever, or the safe set at once")
-    verb.add_argument("--lock", action="append", default=[], metavar="PATH", help="a job key to leave alone; repeatable")
+    verb.add_argument("--lock", action="append", default=[], metavar="PATH", help="a job key to leave alone")
     verb.add_argument("-o", dest="out", metavar="FIXED.yaml", help="write the corrected job here")
     verb.add_argument("--no-comments", action="store_true", help="write no reasons into the YAML")
     verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else")

@@ -31,6 +31,7 @@ Advice = Literal["change_job", "new_worker", "free_gpu", "fix_host", "update_or_
 Media = Literal["image", "video"]
 Strength = Literal["next", "safe"]
 System = Literal["linux", "windows", "wsl", "macos"]
+Language = Literal["en", "zh"]
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,20 @@ def wrapped_at_words(log: str) -> bytes:
 DAMAGES: dict[str, Callable[[str], bytes]] = {
     function.__name__: function
     for function in (
-        crlf, byte_order_mark, utf16_with_mark, utf16_without_mark, gb18030, broken_bytes, nul_bytes, colours,
-        rank_prefix, time_stamps, doubled, bars_glued, bars_on_lines, wrapped_anywhere, wrapped_at_words,
+        crlf,
+        byte_order_mark,
+        utf16_with_mark,
+        utf16_without_mark,
+        gb18030,
+        broken_bytes,
+        nul_bytes,
+        colours,
+        rank_prefix,
+        time_stamps,
+        doubled,
+        bars_glued,
+        bars_on_lines,
+        wrapped_anywhere,
+        wrapped_at_words,
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, cache
+from functools import cache, cached_property
 
 from .. import configs
 from .sizes import compile_pattern
@@ -37,7 +37,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Mark:
-    """A text that belongs to a stage. ``also``: a second text the line must hold; ``start``: only where a line starts."""
+    """A text that belongs to a stage. ``also``: a second text of the line; ``start``: only where a line starts."""
 
     text: str
     stage: str
@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of a traceback that gives away a stage, or what went on inside it: its function, the end of its path, or both."""
+    """A frame that gives away a stage, or what went on inside it: by its function, the end of its path, or both."""
 
     stage: str = ""
     function: str = ""

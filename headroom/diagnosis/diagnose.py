@@ -91,9 +91,7 @@ def _summary(rule: dict[str, Any], place: Place, facts: Facts, known: Known, ste
     if rule["id"] == "foreign_process":
         sentences.append(say("diagnosis.others", count=facts.named_processes, others_gib=n.other_processes_gib))
     elif n.requested_gib is not None and n.free_gib is not None and total:
-        sentences.append(
-            say("diagnosis.sizes", requested_gib=n.requested_gib, free_gib=n.free_gib, total_gib=total)
-        )
+        sentences.append(say("diagnosis.sizes", requested_gib=n.requested_gib, free_gib=n.free_gib, total_gib=total))
     if steps.skipped_batches:
         sentences.append(say("diagnosis.skipped", count=steps.skipped_batches))
     return tuple(sentences)
@@ -117,8 +115,11 @@ def _evidence(
     lines: dict[int, Evidence] = {}
     for finding in chosen:
         for number, text in finding.cited:
-            if len(lines) < _MOST_EVIDENCE:
-                lines.setdefault(number, Evidence(number, text, say(f"means.{finding.says}")))
+            held = lines.get(number)
+            if held is None and len(lines) < _MOST_EVIDENCE:
+                lines[number] = Evidence(number, text, say(f"means.{finding.says}"))
+            elif held and text not in held.text:  # two messages between carriage returns of one line
+                lines[number] = replace(held, text=f"{held.text} {text}")
     if place.line and place.line not in lines:
         lines[place.line] = Evidence(place.line, place.text, say("means.stage", stage=say(f"stage.{place.stage}")))
     if not lines and reading.last_line[1].strip():

@@ -36,7 +36,7 @@ class Facts:
     named_processes: int = 0
 
     def holds(self, conditions: list[str]) -> bool:
-        return all((each[1:] not in self.names) if each.startswith("!") else (each in self.names) for each in conditions)
+        return all((each.removeprefix("!") in self.names) != each.startswith("!") for each in conditions)
 
 
 def _split_swallowed(reading: LogReading) -> tuple[list[Finding], list[Finding]]:
@@ -45,7 +45,8 @@ def _split_swallowed(reading: LogReading) -> tuple[list[Finding], list[Finding]]
     memory = set(rules()["memory"]) | {"some_error"}
     survived = [f.line for f in reading.findings if f.says in swallowing]
     fatal_lines = {f.line for f in reading.findings if f.says == "job_error"}
-    live, swallowed = [], []
+    live: list[Finding] = []
+    swallowed: list[Finding] = []
     for finding in reading.findings:
         near = any(abs(finding.line - line) <= within for line in survived)
         is_swallowed = near and finding.says in memory and finding.line not in fatal_lines
@@ -159,7 +160,7 @@ def _of_end(reading: LogReading, timeline: Timeline, live: list[Finding], known:
     names: set[str] = set()
     errors = [f for f in live if f.says in ("job_error", "some_error")]
     stops = [f for f in live if f.says == "stopped"]
-    if stops and not any(f.at > stops[-1].at and f.line != stops[-1].line and "Result" not in f.text for f in errors if f.says == "job_error"):
+    if stops and not any(f.says == "job_error" and f.line > stops[-1].line for f in errors):
         names.add("ended_by_stop")
     steps = timeline.steps
     saved = any(mark.stage == "save" for mark in reading.marks)
@@ -206,7 +207,10 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     elif fatal and fatal.says in ("host_alloc", "killed"):
         names.discard("vram_was_last")
 
-    decisive = fatal if fatal and fatal.says in memory | other else (memory_live or [f for f in live if f.says in other] or live or [None])[-1]
+    decisive = fatal if fatal and fatal.says in memory | other else None
+    if decisive is None:
+        telling = memory_live or [f for f in live if f.says in other] or live
+        decisive = telling[-1] if telling else None
     place = timeline.place_of(decisive)
     names |= {"before_training"} if place.before_training else set()
     names |= {f"in_{place.stage}"} | ({"in_training"} if place.stage == "train" else set())

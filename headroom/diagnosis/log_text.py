@@ -1,4 +1,4 @@
-"""Any log as UTF-8 bytes in chunks: files, folders, pasted text; UTF-8, UTF-16, GB18030 or broken; without colour codes."""
+"""Any log as UTF-8 chunks: a file, a folder, pasted text; in UTF-8, UTF-16, GB18030 or broken; without colour codes."""
 
 from __future__ import annotations
 

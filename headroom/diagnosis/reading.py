@@ -1,8 +1,9 @@
-"""Read a log once, from front to back, and keep what matters: messages, stage marks, tracebacks, bars, the printed job."""
+"""Read a log once, front to back, and keep what matters: messages, stage marks, tracebacks, bars, the printed job."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from .bars import BAR, Bar, label_before, read_bar, skip_repaints
 from .catalogue import Catalogue, Message, catalogue
 from .log_text import chunks, find_log
-from .sizes import read_sizes
+from .sizes import join, read_sizes
 
 _SENTENCE_LINES = 14
 _SENTENCE_BYTES = 4096
@@ -21,7 +22,7 @@ _KEPT = 64  # findings of one message, marks and tracebacks are kept from both e
 
 @dataclass(frozen=True)
 class Finding:
-    """A message of the catalogue found in the log. ``at`` orders what stands in the log; ``cited`` holds the lines of it."""
+    """A message found in the log. ``at`` orders what stands in the log; ``cited`` holds its numbered lines."""
 
     message: str
     says: str
@@ -118,9 +119,7 @@ def _at_its_line(finding: Finding, text: bytes, starts: list[int]) -> Finding:
     word = finding.text.encode()[:12]
     place = max(text.find(word), 0)
     line = 1 + sum(start <= place for start in starts)
-    return Finding(
-        finding.message, finding.says, place, line, finding.text, ((line, finding.text),), finding.sizes
-    )
+    return Finding(finding.message, finding.says, place, line, finding.text, ((line, finding.text),), finding.sizes)
 
 
 class _Reader:
@@ -219,7 +218,8 @@ class _Reader:
         at = self.base + place
         self.last_bar_at = at
         tracks = self.reading.bars
-        track = next((t for t in reversed(tracks[-6:]) if t.last.label == bar.label and t.last.total == bar.total), None)
+        recent = reversed(tracks[-6:])
+        track = next((each for each in recent if (each.last.label, each.last.total) == (bar.label, bar.total)), None)
         if track is None:
             line = self._line_at(text, place)
             track = BarTrack(bar, bar, at, at, line, line)
@@ -269,7 +269,7 @@ class _Reader:
         for match in lines.frame.finditer(line):
             if match[2] is None and match.end() >= len(line.rstrip(", in")):  # wrapped before the function's name
                 sentence = sentence or self._sentence(text, start, end, number)
-                match = lines.frame.search("".join(part for _, part in sentence[:2])) or match  # noqa: PLW2901
+                match = lines.frame.search(join([part for _, part in sentence[:2]])[0]) or match  # noqa: PLW2901
             self._frame(match[1], match[2] or "", at, number)
         if self.reading.job_name is None and (name := lines.job_name.search(line)):
             self.reading.job_name = name[1]
@@ -298,20 +298,27 @@ class _Reader:
         return lines
 
     def _sentence_finding(self, message: Message, at: int, lines: list[tuple[int, str]]) -> None:
-        joined = "".join(line for _, line in lines)
+        joined, starts = join([line for _, line in lines])
         first = len(lines[0][1])
         if not (found := self._found(message, joined, first)):
             return
         sizes: dict[str, list[float]] = {}
-        places: list[int] = []
+        spans: list[tuple[int, int]] = []
         if message.has_sizes:
             # A second request begins a second sentence.
             again = joined.lower().find("tried to allocate", joined.lower().find("tried to allocate") + 1)
-            sizes, places = read_sizes(joined if again < first else joined[:again])
-        reached = {0, _line_of(lines, found - 1)} | {_line_of(lines, place) for place in places}
-        cited = {lines[i][0]: lines[i][1].strip()[:_LONGEST_EVIDENCE] for i in sorted(reached)}
+            sizes, spans = read_sizes(joined if again < first else joined[:again])
+        places = sorted({0, found - 1, *(place for start, end in spans for place in (start, end - 1))})
+        of_line: dict[int, list[int]] = {}
+        for place in places:
+            index = bisect_right(starts, place) - 1
+            of_line.setdefault(index, []).append(place - starts[index])
+        cited: dict[int, str] = {}
+        for index, within in of_line.items():  # pieces between carriage returns share a number
+            number, line = lines[index]
+            cited[number] = (cited[number] + " " if number in cited else "") + _excerpt(line, within)
         # The lines it took are not tried for the same message again.
-        self.sentence_until[message.id] = at + sum(len(line.encode()) + 1 for _, line in lines[: max(reached) + 1]) - 2
+        self.sentence_until[message.id] = at + sum(len(line.encode()) + 1 for _, line in lines[: max(of_line) + 1]) - 2
         self._keep(message, at, tuple(cited.items()), sizes)
 
     def _found(self, message: Message, joined: str, first: int) -> int:
@@ -321,7 +328,9 @@ class _Reader:
         match = message.pattern.search(joined)
         return max(match.end(), 1) if match and match.start() <= first else 0
 
-    def _keep(self, message: Message, at: int, cited: tuple[tuple[int, str], ...], sizes: dict[str, list[float]]) -> None:
+    def _keep(
+        self, message: Message, at: int, cited: tuple[tuple[int, str], ...], sizes: dict[str, list[float]]
+    ) -> None:
         line, text = cited[0]
         kept = [finding for finding in self.reading.findings if finding.message == message.id]
         doubled = bool(kept) and kept[-1].text == text and line - kept[-1].line <= 5 and self.last_bar_at < kept[-1].at
@@ -342,8 +351,8 @@ class _Reader:
 
     def _mark(self, mark: StageMark) -> None:
         marks = self.reading.marks
-        if marks and marks[-1].stage == mark.stage and marks[-1].kind == mark.kind and len(marks) > 1 and marks[-2].stage == mark.stage:
-            marks[-1] = mark
+        if len(marks) > 1 and (marks[-1].stage, marks[-1].kind, marks[-2].stage) == (mark.stage, mark.kind, mark.stage):
+            marks[-1] = mark  # of a row of the same stage the first and the last are enough
         else:
             marks.append(mark)
         if len(marks) > 8 * _KEPT:
@@ -366,10 +375,15 @@ class _Reader:
             current.frames.append((file.replace("\\", "/"), function))
 
 
-def _line_of(lines: list[tuple[int, str]], place: int) -> int:
-    """Which of the lines a place of the joined text falls in."""
-    for index, (_, line) in enumerate(lines):
-        if place < len(line):
-            return index
-        place -= len(line)
-    return len(lines) - 1
+def _excerpt(line: str, places: list[int]) -> str:
+    """A line as evidence: whole, or where it is too long the parts of it around what was read there."""
+    if len(line) <= _LONGEST_EVIDENCE:
+        return line.strip()
+    parts: list[tuple[int, int]] = []
+    for place in places:
+        left, right = max(0, place - 80), place + 80
+        if parts and left <= parts[-1][1]:
+            parts[-1] = (parts[-1][0], right)
+        else:
+            parts.append((left, right))
+    return " … ".join(line[left:right] for left, right in parts).strip()

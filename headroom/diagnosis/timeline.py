@@ -120,7 +120,8 @@ class Timeline:
         return any(text in mark.text for text in catalogue().ended_by["save"])
 
     def _place(self, mark: StageMark, at: int) -> Place:
-        inside = next((m.inside for m in catalogue().markers + catalogue().code if m.inside and m.text in mark.text), "")
+        telling = (each for each in catalogue().markers + catalogue().code if each.inside)
+        inside = next((each.inside for each in telling if each.text in mark.text), "")
         stage = self._resolved(mark.stage, at, self._declared_baseline(at))
         return Place(stage, inside, mark.line, mark.text)
 
@@ -131,7 +132,7 @@ class Timeline:
         return None
 
     def _tracebacks_of(self, finding: Finding) -> Sequence[Traceback]:
-        """The traceback that ends in the finding, and the one printed after it; of a chain, the last holds the way in."""
+        """The traceback that ends in the finding and the one printed after it; of a chain the last holds the way in."""
         all_of = self._reading.tracebacks
         inside = [t for t in all_of if t.at <= finding.at and finding.at - t.end < 4096]
         after = [t for t in all_of if t.at > finding.at and 0 <= t.line - finding.line <= _NEAR_LINES + 4]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from ..contracts import Correction, Diagnosis, Job, Known, Sentence, Strength, say
+from ..contracts import Correction, Diagnosis, Job, Known, Language, Sentence, Strength, say
 from ..diagnosis import LogReading, diagnose, read_log
 from ..guard.traps import traps
 from ..job import JobError, job_from_log
@@ -36,7 +35,7 @@ def recover(
     known: Known = Known(),  # noqa: B008
     strength: Strength = "next",
     locks: Sequence[str] = (),
-    comments: Literal["en", "zh"] | None = "en",
+    comments: Language | None = "en",
 ) -> Recovery:
     """Read a failed run and correct its job.
 

@@ -12,7 +12,7 @@ from .wording import known_key, words
 
 
 def advice_of(diagnosis: Diagnosis) -> Sentence:
-    """What to do, as closely as the cause allows: ``advice.<advice>.<cause>``, else by the evidence, else ``advice.<advice>``."""
+    """What to do: ``advice.<advice>.<cause>`` or ``.<evidence>`` where there are words, else ``advice.<advice>``."""
     told = [diagnosis.cause, *(each.means.key.rpartition(".")[2] for each in diagnosis.evidence[:1])]
     for detail in told:
         if known_key(key := f"advice.{diagnosis.advice}.{detail}"):
