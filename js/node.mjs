@@ -1,0 +1,77 @@
+// What the page adds to one of our nodes: buttons to paste with, and a place to read the result.
+
+import { button, element } from "./elements.mjs";
+import { panelParts } from "./panel.mjs";
+import { askForText } from "./paste.mjs";
+import { remember } from "./restoring.mjs";
+import { inLanguage } from "./verdict.mjs";
+import { say } from "./words.mjs";
+
+/** Node -> what can be pasted on it (kind: the widget that holds the name) and its text before a run. */
+export const NODES = {
+  HeadroomLoadJob: { paste: { job: "job_file" }, empty: "empty_job", size: [480, 420] },
+  HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 760] },
+  HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 620] },
+  HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 420] },
+};
+
+const LEAST_HEIGHT = 240;
+const shown = new Map(); // graph and node -> its panels, so that switching workflows loses none
+
+/** Add the widget to a node that was just made. `page`: {locale, send, fileUrl} as headroom.js provides them. */
+export function attach(node, page) {
+  const { paste, empty, size } = NODES[node.comfyClass];
+  const body = element("div", "headroom-body", element("p", "headroom-empty", say(empty)));
+  const status = element("p", "headroom-status");
+  const buttons = Object.entries(paste).map(([kind, widget]) =>
+    button(say(`paste_${kind}`), () => pasteInto(node, kind, widget, status, page)),
+  );
+  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, body);
+  for (const name of ["wheel", "pointerdown", "contextmenu"]) body.addEventListener(name, (event) => event.stopPropagation());
+
+  const widget = node.addDOMWidget("headroom_panel", "HEADROOM_PANEL", root, {
+    serialize: false,
+    hideOnZoom: false,
+    getMinHeight: () => LEAST_HEIGHT,
+  });
+  widget.serialize = false;
+
+  const executed = node.onExecuted;
+  node.onExecuted = function (output) {
+    executed?.apply(this, arguments);
+    if (output?.headroom) show(output.headroom);
+  };
+
+  function show(panels) {
+    status.textContent = "";
+    shown.set(keyOf(node), panels);
+    const parts = panelParts(inLanguage(panels, page.locale()), page.fileUrl);
+    body.replaceChildren(...parts.filter(Boolean));
+    body.scrollTop = 0;
+  }
+
+  node.headroomRestore = () => {
+    const panels = shown.get(keyOf(node));
+    if (panels) show(panels);
+  };
+  node.setSize([Math.max(node.size[0], size[0]), Math.max(node.size[1], size[1])]);
+}
+
+function keyOf(node) {
+  return `${node.graph?.id}/${node.id}`;
+}
+
+async function pasteInto(node, kind, widgetName, status, page) {
+  const answer = await askForText(kind, page.send);
+  if (!answer) return;
+  const widget = node.widgets.find((each) => each.name === widgetName);
+  const offered = widget.options.values;
+  if (Array.isArray(offered) && !offered.includes(answer.name)) widget.options.values = [...offered, answer.name];
+  widget.value = answer.name;
+  widget.callback?.(answer.name);
+  if (answer.text !== null) remember(answer.text, answer.masked_lines);
+  const count = Object.keys(answer.masked_lines).length;
+  const told = [say(`${kind}_kept`, { lines: answer.lines }), count ? say("lines_masked", { count }) : "", say("press_run")];
+  status.textContent = told.filter(Boolean).join(" ");
+  node.graph?.setDirtyCanvas(true, true);
+}

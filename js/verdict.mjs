@@ -1,0 +1,24 @@
+// How a diagnosis is shown, decided from its data alone.
+
+/** The panel in the page's language where the server prepared it, else the first. */
+export function inLanguage(panels, locale) {
+  return panels.find((panel) => panel.lang && locale.startsWith(panel.lang)) ?? panels[0];
+}
+
+/** The colour of a verdict: good, change, stop or unsure. */
+export function tone(diagnosis) {
+  if (diagnosis.cause === "none" && !diagnosis.memory_failure) return "good";
+  if (diagnosis.cause === "unknown") return "unsure";
+  return diagnosis.safe_to_retry ? "change" : "stop";
+}
+
+/** The key of the word beside the verdict. */
+export function badge(diagnosis) {
+  if (tone(diagnosis) === "good") return "nothing_failed";
+  return diagnosis.safe_to_retry ? "safe_to_retry" : "not_yet";
+}
+
+/** Whether a line of a diff was taken out, put in, stands around them, or marks a new place. */
+export function diffLine(line) {
+  return { "-": "gone", "+": "new", "@": "place" }[line[0]] ?? "around";
+}

@@ -1,0 +1,48 @@
+"""The one address the page needs beyond ComfyUI's own: where pasted text goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aiohttp import web
+from server import PromptServer
+
+log = logging.getLogger(__name__)
+
+
+@PromptServer.instance.routes.post("/headroom/pasted")
+async def keep_pasted(request: web.Request) -> web.Response:
+    """Keep the body as a log or a job (``?kind=log|job``) and answer with the name it got.
+
+    Answers 400 with ``{"problem": …}`` in the asked language (``&lang=zh``) for text that cannot be kept.
+    """
+    from .errors import InputError, told_in
+    from .language import languages
+    from .pasted import LARGEST_BYTES, keep
+    from .places import places
+
+    kind = request.query.get("kind", "")
+    asked = request.query.get("lang", "auto")
+    try:
+        with told_in(languages(asked)[0]):
+            if kind not in LARGEST_BYTES:
+                raise InputError("paste_kind", kind=kind[:40])
+            body = await _body(request, LARGEST_BYTES[kind])
+            kept = await asyncio.get_running_loop().run_in_executor(None, keep, body, kind, places().pasted)
+    except ValueError as error:
+        return web.json_response({"problem": str(error)}, status=400)
+    except OSError as error:
+        log.exception("pasted text could not be written")
+        return web.json_response({"problem": f"{type(error).__name__}: {error.strerror}"}, status=500)
+    return web.json_response({"name": kept.name, "lines": kept.lines, "masked_lines": kept.masked_lines})
+
+
+async def _body(request: web.Request, most: int) -> bytes:
+    """The request's body, read only until it is known to be too large."""
+    body = bytearray()
+    async for piece in request.content.iter_chunked(1 << 18):
+        body += piece
+        if len(body) > most:
+            break
+    return bytes(body)

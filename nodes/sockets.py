@@ -1,0 +1,58 @@
+"""What travels on Headroom's wires, and small additions to ComfyUI's inputs.
+
+ComfyUI puts ``repr`` of a value into error reports and its history, so these show no text of a job or log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from comfy_api.latest import io
+
+from ..headroom.contracts import Job
+from ..headroom.recovery import Recovery
+
+JobSocket = io.Custom("HEADROOM_JOB")
+DiagnosisSocket = io.Custom("HEADROOM_DIAGNOSIS")
+CATEGORY = "AI Toolkit/Headroom"
+
+AnyInput = TypeVar("AnyInput", bound=io.Input)
+
+
+@dataclass(frozen=True, repr=False)
+class CarriedJob:
+    """A job, and the job it was corrected from where it was. ``masked``: secrets were taken out when it was pasted."""
+
+    job: Job
+    before: Job | None = None
+    masked: bool = False
+
+    def __repr__(self) -> str:
+        return f"<AI Toolkit job, {len(self.job.text.splitlines())} lines{', corrected' if self.before else ''}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CarriedDiagnosis:
+    """A failure that was read. ``masked``: the job came from pasted text that secrets were taken out of."""
+
+    recovery: Recovery
+    masked: bool = False
+
+    @property
+    def corrected_job(self) -> CarriedJob | None:
+        """The job to run next, with the one it was corrected from; ``None`` where no job is known."""
+        job, corrected = self.recovery.job, self.recovery.correction.job
+        if corrected is None:
+            return None
+        return CarriedJob(corrected, job if self.recovery.correction.changes else None, self.masked)
+
+    def __repr__(self) -> str:
+        found = self.recovery.diagnosis
+        return f"<diagnosis: {found.cause} in {found.stage}, {found.advice}>"
+
+
+def advanced(widget: AnyInput) -> AnyInput:
+    """The input, folded away by frontends that can; others show it. ComfyUI before 0.4 has no argument for it."""
+    widget.extra_dict = {**(widget.extra_dict or {}), "advanced": True}
+    return widget

@@ -1,0 +1,94 @@
+"""The logs and jobs a node can name: files of the input folder, AI Toolkit's job folders, runs, and our samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from .errors import InputError
+from .places import Places
+
+Kind = Literal["log", "job"]
+
+NO_LOG = "(paste or choose a log)"
+NO_JOB = "(paste or choose a job)"
+PRINTED_JOB = "(the job printed in the log)"
+_ENDINGS = {"log": (".log", ".txt", ".out"), "job": (".yaml", ".yml", ".json", ".jsonc")}
+_MOST = 200
+
+
+def _roots(kind: Kind, places: Places) -> dict[str, Path]:
+    """What a name may begin with, and the folder it then lies in. Folders with a run's log count as logs."""
+    roots = {"example: ": places.samples}
+    if kind == "log":
+        roots["run: "] = places.runs
+        if places.ai_toolkit_output:
+            roots["AI Toolkit: "] = places.ai_toolkit_output
+    return roots
+
+
+def names(kind: Kind, places: Places) -> list[str]:
+    """What a node offers, the newest of each place first: the input folder, then the folders of runs, then samples."""
+    found = [path.name for path in _newest(places.input, kind)]
+    found += [f"{places.pasted.name}/{path.name}" for path in _newest(places.pasted, kind)]
+    for prefix, root in reversed(_roots(kind, places).items()):
+        paths = _newest(root, kind) if root == places.samples else _job_folders(root)
+        found += [prefix + path.name for path in paths]
+    return found
+
+
+def _newest(folder: Path, kind: Kind) -> list[Path]:
+    return _by_age(path for path in _entries(folder) if path.name.lower().endswith(_ENDINGS[kind]) and path.is_file())
+
+
+def _job_folders(folder: Path) -> list[Path]:
+    return _by_age(path for path in _entries(folder) if (path / "log.txt").is_file())
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _by_age(paths: Iterable[Path]) -> list[Path]:
+    def age(path: Path) -> float:
+        try:
+            return -path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    return sorted(paths, key=age)[:_MOST]
+
+
+def find(name: str, kind: Kind, places: Places) -> Path:
+    """The file or run folder a name stands for.
+
+    Raises InputError where it does not exist, or where the name or a link leads out of its folder.
+    """
+    root, rest = places.input, name
+    for prefix, folder in _roots(kind, places).items():
+        if name.startswith(prefix):
+            root, rest = folder, name.removeprefix(prefix)
+    try:
+        path = (root / rest).resolve(strict=True)
+        inside = path.is_relative_to(root.resolve())
+    except (OSError, ValueError, RuntimeError):
+        path, inside = root, False
+    if not rest or path == root.resolve() or not inside:
+        raise InputError(f"no_such_{kind}", name=name[:200])
+    return path
+
+
+def fingerprint(name: str, kind: Kind, places: Places) -> str:
+    """Changes when the file behind a name does: its size and time, not its content."""
+    try:
+        path = find(name, kind, places)
+        seen = [path, path / "log.txt", path / ".job_config.json"] if path.is_dir() else [path]
+        states = [each.stat() for each in seen if each.exists()]
+        return repr([name, *((state.st_size, state.st_mtime_ns) for state in states)])
+    except (InputError, OSError):
+        return repr([name])

@@ -1,0 +1,139 @@
+"""Chromium on ComfyUI's page, with every message of ours on its console kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.comfyui import PACK, ComfyUI
+
+SCREENSHOTS = Path(__file__).resolve().parent.parent / ".cache" / "screenshots"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+READY = "!!(window.app?.vueAppReady && window.app?.extensionManager && window.LiteGraph?.registered_node_types?.KSampler)"
+
+
+def browser_program() -> str | None:
+    """The browser to test with: HEADROOM_BROWSER, else one on the path."""
+    return os.environ.get("HEADROOM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@dataclass
+class Page:
+    """ComfyUI in the browser: Playwright's page and the console messages that are ours."""
+
+    page: Any
+    comfyui: ComfyUI
+    problems: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Keep errors and warnings that name our extension, from the console and uncaught."""
+
+        def ours(text: str) -> bool:
+            return f"/extensions/{PACK}" in text or "headroom" in text.lower()
+
+        def heard(message: Any) -> None:
+            where = (message.location or {}).get("url") or ""
+            if message.type in ("error", "warning") and ours(f"{message.text} {where}"):
+                self.problems.append(f"{message.type}: {message.text} ({where})")
+
+        def thrown(error: Any) -> None:
+            if ours(str(getattr(error, "stack", None) or error)):
+                self.problems.append(f"uncaught: {error}")
+
+        self.page.on("console", heard)
+        self.page.on("pageerror", thrown)
+
+    def open(self) -> None:
+        """Load the page and wait until ComfyUI is ready."""
+        self.page.goto(self.comfyui.url)
+        self.page.wait_for_function(READY, timeout=60_000)
+        self.page.wait_for_timeout(1000)
+
+    def setting(self, name: str, value: Any) -> None:
+        """Set one of ComfyUI's settings; they live on the server and outlast the page."""
+        self.page.evaluate("([name, value]) => window.app.extensionManager.setting.set(name, value)", [name, value])
+
+    def load(self, workflow: dict[str, Any]) -> None:
+        """Open a workflow."""
+        self.page.evaluate("workflow => window.app.loadGraphData(workflow)", workflow)
+        self.page.wait_for_timeout(500)
+
+    def add(self, node_type: str) -> int:
+        """Put one node on an empty graph; returns its id."""
+        return self.page.evaluate(
+            """type => {
+                window.app.graph.clear();
+                const node = window.LiteGraph.createNode(type);
+                node.pos = [80, 120];
+                window.app.graph.add(node);
+                return Number(node.id);
+            }""",
+            node_type,
+        )
+
+    def queue(self) -> None:
+        """Press Run."""
+        self.page.evaluate("window.app.queuePrompt(0)")
+
+    def workflow(self) -> dict[str, Any]:
+        """What saving the workflow would write."""
+        return self.page.evaluate("(window.app.rootGraph ?? window.app.graph).serialize()")
+
+    def shot(self, name: str) -> Path:
+        """A picture of the page, kept where a person can look at it."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        self.page.screenshot(path=str(path))
+        return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright; `python tests` installs it")
+    program = browser_program()
+    if program is None:
+        pytest.skip("Chromium or Chrome; install one, or name it in HEADROOM_BROWSER")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=program, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, serve: Callable[[str | None], ComfyUI]) -> Iterator[Callable[..., Page]]:
+    """Open ComfyUI's page; ``nodes_2`` switches to the newer way of drawing nodes, ``locale`` the language."""
+    opened: list[tuple[Any, Page]] = []
+
+    def start(frontend: str | None = None, *, nodes_2: bool = False, locale: str = "en") -> Page:
+        context = browser.new_context(viewport={"width": 1700, "height": 1050}, accept_downloads=True)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = Page(context.new_page(), serve(frontend))
+        page.listen()
+        opened.append((context, page))
+        page.open()
+        page.setting("Comfy.VueNodes.Enabled", nodes_2)
+        page.setting("Comfy.Locale", locale)
+        page.open()
+        return page
+
+    yield start
+    for context, page in opened:
+        page.setting("Comfy.VueNodes.Enabled", False)
+        page.setting("Comfy.Locale", "en")
+        context.close()
