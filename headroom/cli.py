@@ -6,9 +6,13 @@ import argparse
 import json
 import locale
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from . import __version__
 from .contracts import Known, Language, say
@@ -25,6 +29,13 @@ class InputError(Exception):
     """An input that is wrong: which one, why, and what to do, in one line."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with a call in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def _language(asked: Language | None) -> Language:
     if asked:
         return asked
@@ -33,7 +44,7 @@ def _language(asked: Language | None) -> Language:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="headroom", description="Read, diagnose and correct AI Toolkit jobs.")
+    parser = _Parser(prog="headroom", description="Read, diagnose and correct AI Toolkit jobs.")
     parser.add_argument("--version", action="version", version=f"headroom {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
@@ -55,12 +66,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _source(options: argparse.Namespace) -> Path | bytes:
+@contextmanager
+def _source(options: argparse.Namespace) -> Iterator[Path]:
+    """The log's path; standard input is set down in a temporary file, however long it is."""
     if (options.log is None) == (options.run is None):
         raise InputError("give either --log FILE (or - for standard input) or --run DIR")
-    if options.log == "-":
-        return sys.stdin.buffer.read()
-    return Path(options.log or options.run)
+    if options.log != "-":
+        yield Path(options.log or options.run)
+        return
+    with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
+        path = Path(folder, "log")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield path
 
 
 def _job_beside(options: argparse.Namespace) -> Path | None:
@@ -77,15 +95,17 @@ def _diagnose(options: argparse.Namespace) -> int:
     job = read_job_file(path) if path else None
     known = Known(options.exit_code, options.os, options.gpu_gib, options.host_ram_gib)
     comments = None if options.no_comments else lang
-    found = recover(_source(options), job, known, options.strength, options.lock, comments)
+    with _source(options) as log:
+        found = recover(log, job, known, options.strength, options.lock, comments)
     written = _write(found, options)
     if options.json:
         answer = as_json(found, lang) | {"written": written}
         print(json.dumps(answer, ensure_ascii=False, indent=2, default=str))
     else:
         print(report(found, lang), end="")
-        if written:
-            print("\n" + words(say("report.written", path=written), lang))
+        if options.out:
+            key, path = ("report.written", written) if written else ("report.not_written", options.out)
+            print("\n" + words(say(key, path=path), lang))
         elif found.correction.job and found.correction.changes:
             print("\n" + words(say("report.corrected"), lang) + ":\n\n" + found.correction.job.text, end="")
     return 0

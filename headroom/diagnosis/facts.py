@@ -155,6 +155,12 @@ def _of_exit(code: int | None) -> set[str]:
     return names
 
 
+def _system_of(reading: LogReading) -> set[str]:
+    """Windows where a traceback's paths have a drive letter; other systems look alike."""
+    files = (file for traceback in reading.tracebacks for file, _ in traceback.frames)
+    return {"windows"} if any(file[1:3] == ":/" for file in files) else set()
+
+
 def _of_end(reading: LogReading, timeline: Timeline, live: list[Finding], known: Known) -> set[str]:
     """Whether the run finished, was stopped, or slowed to a crawl."""
     names: set[str] = set()
@@ -214,7 +220,7 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     place = timeline.place_of(decisive)
     names |= {"before_training"} if place.before_training else set()
     names |= {f"in_{place.stage}"} | ({"in_training"} if place.stage == "train" else set())
-    names |= {known.system} if known.system else set()
+    names |= {known.system} if known.system else _system_of(reading)
 
     with_sizes = [f for f in (*swallowed, *live) if f.sizes]
     chosen = fatal if fatal and fatal.sizes else max(with_sizes, key=lambda f: f.at, default=None)
