@@ -7,7 +7,7 @@ from typing import Any
 
 from ..contracts import Cause, Diagnosis, Evidence, FailureClass, Job, Known, Sentence, Stage, Steps, say
 from .facts import Facts, rules, weigh
-from .reading import Finding, LogReading
+from .findings import Finding, LogReading
 from .timeline import Place, Timeline
 
 _ENVIRONMENT = ("gpu_state", "other_process", "version_regression")
@@ -132,7 +132,7 @@ def _warnings(facts: Facts, steps: Steps, memory: bool, rule: dict[str, Any]) ->
     warnings = []
     if steps.skipped_batches and "finished" in facts.names:
         warnings.append(say("warning.largest_bucket_may_never_train", count=steps.skipped_batches))
-    for says in ("failed_to_quantize", "optimizer_not_loaded", "optimizer_not_saved"):
+    for says in rules()["worth_a_warning"]:
         count = sum(finding.says == says for finding in facts.live)
         if count:
             warnings.append(say(f"warning.{says}", count=count))

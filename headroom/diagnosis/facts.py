@@ -9,12 +9,8 @@ from typing import Any
 from .. import configs
 from ..contracts import Job, Known, Numbers
 from ..job import settings
-from .reading import Finding, LogReading
+from .findings import Finding, LogReading
 from .timeline import Place, Timeline
-
-_KILLED = {137, -9}
-_SEGFAULT = {139, -11, 134, -6, 135, -7, 3221225477, -1073741819, 3221226505, -1073740791}
-_STOPPED = {130, -2, 143, -15, 3221225786, -1073741510}
 
 
 @cache
@@ -148,11 +144,7 @@ def _of_exit(code: int | None) -> set[str]:
         return set()
     if code == 0:
         return {"exit_ok"}
-    names = {"exit_failed"}
-    for name, codes in (("exit_killed", _KILLED), ("exit_segfault", _SEGFAULT), ("exit_stopped", _STOPPED)):
-        if code in codes:
-            names.add(name)
-    return names
+    return {"exit_failed", *(f"exit_{how}" for how, codes in rules()["exit_codes"].items() if code in codes)}
 
 
 def _system_of(reading: LogReading) -> set[str]:

@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from ..contracts import Stage, Steps
 from .catalogue import catalogue
-from .reading import BarTrack, Finding, LogReading, StageMark, Traceback
+from .findings import BarTrack, Finding, LogReading, StageMark, Traceback
 
 _NEAR_LINES = 12  # AI Toolkit prints its error, a result block of seven lines, then the traceback
 _BEFORE_TRAINING = ("startup", "load", "cache", "baseline_sample")
