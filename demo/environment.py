@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 LOG = CACHE / "install.log"
 NEEDED_GIB = 3.0
+NEWER_FRONTEND = "1.58.1"
 
 
 class EnvironmentFailure(Exception):
@@ -53,7 +54,7 @@ COMFYUI = Layer(
     ),
     "a real ComfyUI and a torch for it; about two minutes where pip finds a CPU build of torch, longer with CUDA's",
 )
-TESTS = Layer("tests", (("-r", "tests/requirements.txt"),), "the test tools")
+TOOLS = Layer("tests", (("-r", "tests/requirements.txt"),), "the test tools")
 
 
 def frontend(version: str) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from comfy_api.latest import io
 
@@ -16,7 +16,7 @@ from ..headroom.report.report import report
 from . import panels
 from .errors import InputError, told_in
 from .jobs import read_named_job
-from .language import CHOICES, languages
+from .language import CHOICES, Language, languages
 from .pasted import was_masked
 from .places import places
 from .sockets import CATEGORY, CarriedDiagnosis, CarriedJob, DiagnosisSocket, JobSocket, advanced
@@ -37,7 +37,7 @@ def exit_code_of(text: str) -> int | None:
 
 
 def read_failure(
-    log: str, job_file: str, job: CarriedJob | None, *, known: Known, strength: str, locks: str, lang: str
+    log: str, job_file: str, job: CarriedJob | None, *, known: Known, strength: str, locks: str, lang: Language
 ) -> CarriedDiagnosis:
     """What the classifier's inputs name, in one call to the core. Raises InputError or JobError."""
     if strength not in STRENGTHS:
@@ -51,7 +51,7 @@ def read_failure(
         job = CarriedJob(read_job_file(kept))
     locked = [path for path in re.split(r"[,;\s]+", locks) if path]
     try:
-        found = recover(source, job.job if job else None, known, strength, locked, lang)
+        found = recover(source, job.job if job else None, known, cast(Strength, strength), locked, lang)
     except OSError as error:
         raise InputError("log_unreadable", name=log, detail=error.strerror or type(error).__name__) from None
     return CarriedDiagnosis(found, masked=was_masked(log) if job is None else job.masked)

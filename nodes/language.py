@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal, get_args
 
-from ..headroom.report.wording import LANGUAGES
+Language = Literal["en", "zh"]
 
+LANGUAGES: tuple[Language, ...] = get_args(Language)
 CHOICES = ("auto", *LANGUAGES)
 
 
-def languages(choice: str) -> tuple[str, ...]:
+def languages(choice: str) -> tuple[Language, ...]:
     """The languages to prepare, the report's first. ``auto``: ComfyUI's own, then the rest, for the page to choose.
 
     Raises ValueError for a choice that is none: ComfyUI before 0.4 does not check combos.
     """
-    if choice in LANGUAGES:
-        return (choice,)
-    if choice != "auto":
+    if choice not in CHOICES:
         raise ValueError(f"language is {choice!r}; choose one of {', '.join(CHOICES)}.")
-    return tuple(sorted(LANGUAGES, key=lambda lang: lang != _of_comfyui()))
+    first = _of_comfyui() if choice == "auto" else choice
+    chosen = tuple(sorted(LANGUAGES, key=lambda lang: lang != first))
+    return chosen if choice == "auto" else chosen[:1]
 
 
-def _of_comfyui() -> str:
+def _of_comfyui() -> Language:
     import folder_paths
 
     settings = Path(folder_paths.get_user_directory(), "default", "comfy.settings.json")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 from server import PromptServer
+
+if TYPE_CHECKING:
+    from .sources import Kind
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ async def keep_pasted(request: web.Request) -> web.Response:
             if kind not in LARGEST_BYTES:
                 raise InputError("paste_kind", kind=kind[:40])
             body = await _body(request, LARGEST_BYTES[kind])
-            kept = await asyncio.get_running_loop().run_in_executor(None, keep, body, kind, places().pasted)
+            kept = await asyncio.to_thread(keep, body, cast("Kind", kind), places().pasted)
     except ValueError as error:
         return web.json_response({"problem": str(error)}, status=400)
     except OSError as error:

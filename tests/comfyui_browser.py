@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import chromium
 import pytest
 
 from demo.comfyui import PACK, ComfyUI
 
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".cache" / "screenshots"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-READY = "!!(window.app?.vueAppReady && window.app?.extensionManager && window.LiteGraph?.registered_node_types?.KSampler)"
-
-
-def browser_program() -> str | None:
-    """The browser to test with: HEADROOM_BROWSER, else one on the path."""
-    return os.environ.get("HEADROOM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+READY = (
+    "!!(window.app?.vueAppReady && window.app?.extensionManager && window.LiteGraph?.registered_node_types?.KSampler)"
+)
 
 
 @dataclass
@@ -106,13 +92,13 @@ class Page:
 def browser() -> Iterator[Any]:
     """A headless Chromium."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright; `python tests` installs it")
-    program = browser_program()
+    program = chromium.program()
     if program is None:
         pytest.skip("Chromium or Chrome; install one, or name it in HEADROOM_BROWSER")
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=program, headless=True, args=FLAGS)
-        yield chromium
-        chromium.close()
+        launched = started.chromium.launch(executable_path=program, headless=True, args=chromium.FLAGS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import pytest
 from demo.comfyui import ComfyUI
 from demo.environment import frontend_folder, python
 
-NEWER_FRONTEND = "1.58.1"
-
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str | None], ComfyUI]]:

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { badge, diffLine, inLanguage, tone } from "../../js/verdict.mjs";
+
+const failed = { cause: "vram", memory_failure: true, safe_to_retry: true };
+
+test("a failure with a corrected job is a change, and safe to retry", () => {
+  assert.equal(tone(failed), "change");
+  assert.equal(badge(failed), "safe_to_retry");
+});
+
+test("a failure that needs something else first stops", () => {
+  assert.equal(tone({ ...failed, safe_to_retry: false }), "stop");
+  assert.equal(badge({ ...failed, safe_to_retry: false }), "not_yet");
+});
+
+test("an unknown cause is unsure, and a run that did not fail is good", () => {
+  assert.equal(tone({ cause: "unknown", memory_failure: false, safe_to_retry: false }), "unsure");
+  assert.equal(tone({ cause: "none", memory_failure: false, safe_to_retry: true }), "good");
+  assert.equal(badge({ cause: "none", memory_failure: false, safe_to_retry: true }), "nothing_failed");
+});
+
+test("a finished run that lost batches to memory is not shown as good", () => {
+  assert.notEqual(tone({ cause: "vram", memory_failure: true, safe_to_retry: true }), "good");
+});
+
+test("the panel in the page's language is chosen, else the first", () => {
+  const panels = [{ lang: "en" }, { lang: "zh" }];
+  assert.equal(inLanguage(panels, "zh-TW").lang, "zh");
+  assert.equal(inLanguage(panels, "zh").lang, "zh");
+  assert.equal(inLanguage(panels, "fr").lang, "en");
+  assert.equal(inLanguage([{ kind: "job" }], "zh").kind, "job");
+});
+
+test("lines of a diff are told apart by their first character", () => {
+  assert.deepEqual(["-a", "+a", " a", "@@ -1 +1 @@", ""].map(diffLine), ["gone", "new", "around", "place", "around"]);
+});
