@@ -1,0 +1,56 @@
+"""Which levers answer a failure, and in which order: ``configs/ladders.yaml`` read for one situation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import configs
+from ..contracts import Diagnosis, Strength
+from .levers import Lever, Move, levers
+from .situation import Situation
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One place on a ladder: a lever and what is asked of it."""
+
+    lever: Lever
+    how: Mapping[str, Any]
+
+    def moves(self, at: Situation) -> Iterator[Move]:
+        """The lever's moves, where it lowers a phase that failed."""
+        if at.phases & set(self.lever.entry["lowers"]):
+            yield from self.lever.moves(at, **self.how)
+
+
+def ladder(at: Situation, strength: Strength) -> tuple[Rung, ...]:
+    """The rungs that answer the situation: in order, or with ``safe`` those that are pulled together."""
+    chosen = configs.load("ladders")["ladders"][_name(at)]
+    return tuple(_rung(each) for each in chosen["safe" if strength == "safe" else at.media])
+
+
+def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
+    """The first levers that a ladder has for the failure, where nothing is known of the job."""
+    table = configs.load("ladders")
+    rungs = table["ladders"][_answer(diagnosis.cause, diagnosis.stage, (diagnosis.inside,))]["image"]
+    found = {rung.lever.name: rung.lever for rung in map(_rung, rungs)}
+    return tuple(found.values())[: table["advice_without_job"]]
+
+
+def _name(at: Situation) -> str:
+    return _answer(at.cause, at.stage, at.caching if at.stage == "cache" else ())
+
+
+def _answer(cause: str, stage: str, caching: tuple[str, ...]) -> str:
+    for row in configs.load("ladders")["answers"]:
+        fits = cause in row.get("cause", (cause,)) and stage in row.get("stage", (stage,))
+        if fits and list(caching) == row.get("caching", list(caching)):
+            return str(row["ladder"])
+    raise LookupError("configs/ladders.yaml: the last answer has to fit everything")
+
+
+def _rung(written: str | Mapping[str, Mapping[str, Any]]) -> Rung:
+    name, how = (written, {}) if isinstance(written, str) else next(iter(written.items()))
+    return Rung(levers()[name], how)

@@ -1,0 +1,45 @@
+"""What every lever has: a name, its entry in ``configs/levers.yaml``, and the moves it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...contracts import Sentence, say
+from ..situation import Situation
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One key that a move sets. A ``companion`` is left out, and that is said, where a lock forbids it."""
+
+    path: str
+    new: Any
+    reason: Sentence
+    price: Sentence
+    companion: bool = False
+
+
+Move = tuple[Edit, ...]
+
+
+class Lever:
+    """One setting that trades memory against something. ``entry`` is its entry in ``configs/levers.yaml``."""
+
+    name: ClassVar[str]
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.entry = entry
+
+    def moves(self, at: Situation, **how: Any) -> Iterable[Move]:
+        """The legal moves that are not yet made, the best first; ``how`` is what the ladder's rung asks of it.
+
+        None where the lever does nothing for this architecture, or is already in force.
+        """
+        raise NotImplementedError
+
+    def set(self, path: str, new: Any, why: str = "", /, *, companion: bool = False, **values: Any) -> Edit:
+        """An edit whose sentences are ``lever.<name>.<why>.reason`` and ``.price``."""
+        key = f"lever.{self.name}.{why}" if why else f"lever.{self.name}"
+        return Edit(path, new, say(f"{key}.reason", **values), say(f"{key}.price", **values), companion)

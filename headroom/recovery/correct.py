@@ -1,0 +1,119 @@
+"""From a diagnosis to a corrected job: the next lever of the ladder, or the conservative set at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..contracts import Change, Correction, Diagnosis, Job, Language, Sentence, Strength, say
+from ..guard.ladders import Rung, ladder, levers_without_a_job
+from ..guard.levers import Edit, Move
+from ..guard.places import where
+from ..guard.situation import Situation
+from ..job import edit, locked, settings
+
+# Causes for which the machine is to be fixed, but a job may ask less of it too.
+_HOST_CAUSES = ("shared_memory", "pinned_memory", "host_ram", "page_file")
+
+
+def correct(
+    job: Job | None,
+    diagnosis: Diagnosis,
+    strength: Strength = "next",
+    locks: Sequence[str] = (),
+    comments: Language | None = "en",
+) -> Correction:
+    """The job with what the diagnosis calls for, or the same job and a note that says why nothing is left.
+
+    ``next`` pulls one lever, ``safe`` the conservative set for media and stage. A locked key is never touched. The
+    first process is corrected. ``comments``: the language of the reasons written into a YAML job. Raises JobError
+    for a lock that is no path.
+    """
+    for lock in locks:
+        locked("train", (lock,))
+    if diagnosis.advice != "change_job" and not (
+        diagnosis.advice == "fix_host" and diagnosis.cause in _HOST_CAUSES
+    ):
+        return Correction(job)
+    if job is None:
+        return Correction(None, _advice(diagnosis, locks), _reminder(diagnosis))
+    first = settings(job)
+    if not first.trains:
+        return Correction(job, (), (say("correct.not_training"),))
+    at = Situation.of(first, diagnosis, strength)
+    changes, notes = _Pulling(job, at, locks).pull()
+    if at.architecture.known is False:
+        notes += (say("correct.unknown_architecture", name=first.architecture),)
+    if not changes:
+        return Correction(job, (), (*notes, say(_nothing_left(diagnosis))))
+    return Correction(edit(job, changes, comments), changes, (*notes, *_reminder(diagnosis)))
+
+
+class _Pulling:
+    """Rungs pulled on one job, each on what the ones before have made of it."""
+
+    def __init__(self, job: Job, at: Situation, locks: Sequence[str]) -> None:
+        self.job, self.at, self.locks = job, at, locks
+        self.changes: dict[str, Change] = {}
+        self.notes: dict[Sentence, None] = {}
+
+    def pull(self) -> tuple[tuple[Change, ...], tuple[Sentence, ...]]:
+        if self.at.strength == "safe":
+            for rung in ladder(self.at, "safe"):
+                self._pull_rung(rung)
+        if not self.changes:
+            for rung in ladder(self.at, "next"):
+                if self._pull_rung(rung):
+                    break
+        return tuple(self.changes.values()), tuple(self.notes)
+
+    def _pull_rung(self, rung: Rung) -> bool:
+        blocked: list[Edit] = []
+        for move in rung.moves(self.at):
+            required = [each for each in move if not each.companion and locked(each.path, self.locks)]
+            if not required:
+                self._make(rung.lever.name, move)
+                return True
+            blocked += required
+        if blocked:
+            name = say(f"lever.{rung.lever.name}.name")
+            self.notes[say("correct.locked", lever=name, path=blocked[0].path)] = None
+        return False
+
+    def _make(self, lever: str, move: Move) -> None:
+        before = self.at.settings
+        for each in move:
+            if locked(each.path, self.locks):
+                self.notes[say("correct.companion_locked", path=each.path)] = None
+                continue
+            path = before.place(each.path)
+            known = self.changes.get(path)
+            old = known.old if known else before.written(path)
+            place = where(path, self.at.architecture)
+            self.changes[path] = Change(lever, path, old, each.new, each.reason, each.price, place)
+        if self.at.strength == "safe":  # the levers that follow have to see what this one did
+            edited = edit(self.job, tuple(self.changes.values()))
+            self.at = replace(self.at, settings=settings(edited))
+
+
+def _advice(diagnosis: Diagnosis, locks: Sequence[str]) -> tuple[Change, ...]:
+    """What the ladder begins with, where no job is known: which of it is in force already, the reader has to see."""
+    changes = []
+    for lever in levers_without_a_job(diagnosis):
+        path, new = lever.entry["advice"]["path"], lever.entry["advice"]["new"]
+        if not locked(path, locks):
+            said = f"lever.{lever.name}.advice"
+            changes.append(
+                Change(lever.name, path, None, new, say(f"{said}.reason"), say(f"{said}.price"), where(path))
+            )
+    return tuple(changes)
+
+
+def _reminder(diagnosis: Diagnosis) -> tuple[Sentence, ...]:
+    """Why what the reader may expect is not changed."""
+    return (say("correct.not_touched"),) if diagnosis.advice == "change_job" else ()
+
+
+def _nothing_left(diagnosis: Diagnosis) -> str:
+    host = diagnosis.cause in _HOST_CAUSES
+    return "correct.nothing_left_host" if host else "correct.nothing_left"
