@@ -30,7 +30,7 @@ class FrameGrid:
         return self.first if self.first > 1 else self.first + self.step
 
     def fewer(self, frames: int, keep: float, cap: int | None = None) -> int | None:
-        """A legal count of about the share ``keep``, or at most ``cap``; ``None`` where the shortest clip is reached."""
+        """A legal count of about the share ``keep``, or at most ``cap``; ``None`` at the shortest clip."""
         wanted = self.at_most(cap if cap is not None and cap < frames else frames * keep)
         target = max(wanted, self.shortest_clip)
         return target if target < frames else None
@@ -75,7 +75,7 @@ def _files() -> frozenset[str]:
 def _file(name: str) -> str:
     """The file that describes an architecture: by its name, without its tag, or under another name."""
     aliases = configs.load(f"{_FOLDER}/index")["aliases"]
-    base = name.split(":")[0]
+    base = name.partition(":")[0]
     for candidate in (name, aliases.get(name, ""), base, aliases.get(base, "")):
         if (file := candidate.replace(":", ".")) in _files():
             return file

@@ -27,8 +27,11 @@ class Rung:
 
 def ladder(at: Situation, strength: Strength) -> tuple[Rung, ...]:
     """The rungs that answer the situation: in order, or with ``safe`` those that are pulled together."""
-    chosen = configs.load("ladders")["ladders"][_name(at)]
-    return tuple(_rung(each) for each in chosen["safe" if strength == "safe" else at.media])
+    names = [_answer(at.cause, at.stage, at.caching if at.stage == "cache" else ())]
+    if at.load_is_all_weights:
+        names.append(_answer(at.cause, "unknown", ()))
+    kind = "safe" if strength == "safe" else at.media
+    return tuple(_rung(each) for name in names for each in configs.load("ladders")["ladders"][name][kind])
 
 
 def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
@@ -37,10 +40,6 @@ def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
     rungs = table["ladders"][_answer(diagnosis.cause, diagnosis.stage, (diagnosis.inside,))]["image"]
     found = {rung.lever.name: rung.lever for rung in map(_rung, rungs)}
     return tuple(found.values())[: table["advice_without_job"]]
-
-
-def _name(at: Situation) -> str:
-    return _answer(at.cause, at.stage, at.caching if at.stage == "cache" else ())
 
 
 def _answer(cause: str, stage: str, caching: tuple[str, ...]) -> str:

@@ -86,7 +86,16 @@ class Situation:
             return frozenset({"host"})
         if self.stage == "cache":
             return frozenset(f"cache_{what}" for what in self.caching)
-        return _PHASES[self.stage]
+        return _PHASES["unknown" if self.load_is_all_weights else self.stage]
+
+    @property
+    def load_is_all_weights(self) -> bool:
+        """Whether a load failed of which no memory setting but the precision changes anything.
+
+        What moves weights to the card moves them again later, next to more, so the ordinary ladder answers too.
+        """
+        loading = self.stage in ("load", "startup") and self.cause in _VRAM_CAUSES
+        return loading and self.architecture.memory.get("load", "plain") == "plain"
 
     @cached_property
     def media(self) -> Media:

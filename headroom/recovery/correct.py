@@ -42,7 +42,9 @@ def correct(
         return Correction(job, (), (say("correct.not_training"),))
     at = Situation.of(first, diagnosis, strength)
     changes, notes = _Pulling(job, at, locks).pull()
-    if at.architecture.known is False:
+    if at.load_is_all_weights:
+        notes += (say("correct.load_is_all_weights"),)
+    if not at.architecture.known:
         notes += (say("correct.unknown_architecture", name=first.architecture),)
     if not changes:
         return Correction(job, (), (*notes, say(_nothing_left(diagnosis))))

@@ -29,9 +29,9 @@ class Sampling(Lever):
             yield from self._smaller(at, how.get("least_side", self.entry["least_side"]), how.get("cap", False))
         elif at.stage != "unknown" or at.previews:
             yield (self.set("train.disable_sampling", True, "off"),)
-            if at.stage == "baseline_sample" and not at.settings.has("first_sample"):
-                if at.get("train.skip_first_sample") is False:
-                    yield (self.set("train.skip_first_sample", True, "skip"),)
+            skippable = at.stage == "baseline_sample" and not at.settings.has("first_sample")
+            if skippable and at.get("train.skip_first_sample") is False:
+                yield (self.set("train.skip_first_sample", True, "skip"),)
 
     def _smaller(self, at: Situation, least_side: int, cap: bool) -> Iterator[Move]:
         frames = pixels = None
