@@ -10,7 +10,7 @@ from .architectures import Architecture
 
 
 def where(path: str, architecture: Architecture | None = None) -> Sentence:
-    """The click path for a job key; without an architecture, only through the parts of the form that all of them show."""
+    """The click path for a job key; without an architecture, only what the form shows for all of them."""
     pattern = re.sub(r"\[(\d+|\*)\]", "[]", path)
     shown = configs.load("levers")["form"].get(pattern)
     if shown is None or not _shows(shown, architecture):

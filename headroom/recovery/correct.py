@@ -31,9 +31,7 @@ def correct(
     """
     for lock in locks:
         locked("train", (lock,))
-    if diagnosis.advice != "change_job" and not (
-        diagnosis.advice == "fix_host" and diagnosis.cause in _HOST_CAUSES
-    ):
+    if diagnosis.advice != "change_job" and not (diagnosis.advice == "fix_host" and diagnosis.cause in _HOST_CAUSES):
         return Correction(job)
     if job is None:
         return Correction(None, _advice(diagnosis, locks), _reminder(diagnosis))
