@@ -6,23 +6,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..headroom.contracts import say
-from ..headroom.job import JobError
-from ..headroom.report.wording import words
-
 
 class InputError(ValueError):
-    """A wrong input, from a sentence ``node.error.<key>`` and its values. ``str()`` of it is the English sentence."""
+    """A wrong input: the sentence ``node.error.<key>`` of ``locales/<lang>/report.json`` and its values."""
 
     def __init__(self, key: str, **values: Any) -> None:
-        self.sentence = say(f"node.error.{key}", **values)
-        super().__init__(words(self.sentence, "en"))
+        super().__init__(key)
+        self.key = key
+        self.values = values
+
+    def told(self, lang: str) -> str:
+        """The sentence in this language."""
+        from ..headroom.contracts import say
+        from ..headroom.report.wording import words
+
+        return words(say(f"node.error.{self.key}", **self.values), lang)
+
+    def __str__(self) -> str:
+        return self.told("en")
 
 
 @contextmanager
 def told_in(lang: str) -> Iterator[None]:
     """What is wrong with an input or a job, raised inside, comes out as a ValueError in this language."""
+    from ..headroom.job import JobError
+    from ..headroom.report.wording import words
+
     try:
         yield
-    except (InputError, JobError) as error:
+    except InputError as error:
+        raise ValueError(error.told(lang)) from None
+    except JobError as error:
         raise ValueError(words(error.sentence, lang)) from None

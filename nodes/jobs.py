@@ -7,21 +7,12 @@ from pathlib import Path
 import folder_paths
 from comfy_api.latest import io
 
-from ..headroom.job import read_job_file
-from . import panels
 from .errors import InputError, told_in
 from .language import languages
-from .pasted import was_masked
 from .places import places
-from .saving import write_job
 from .sockets import CATEGORY, CarriedJob, JobSocket
-from .sources import NO_JOB, find, fingerprint, names
+from .sources import NO_JOB, fingerprint, names
 from .wording import described
-
-
-def read_named_job(name: str) -> CarriedJob:
-    """The job behind a name that a node offers. Raises InputError or JobError."""
-    return CarriedJob(read_job_file(find(name, "job", places())), masked=was_masked(name))
 
 
 class HeadroomLoadJob(io.ComfyNode):
@@ -45,11 +36,12 @@ class HeadroomLoadJob(io.ComfyNode):
 
     @classmethod
     def execute(cls, job_file: str) -> io.NodeOutput:
+        from .panels import job_panel
+        from .reading import read_named_job
+
         with told_in(languages("auto")[0]):
-            if job_file == NO_JOB:
-                raise InputError("no_job")
             carried = read_named_job(job_file)
-        return io.NodeOutput(carried, ui=panels.job_panel(carried))
+        return io.NodeOutput(carried, ui=job_panel(carried))
 
 
 class HeadroomSaveJob(io.ComfyNode):
@@ -69,9 +61,12 @@ class HeadroomSaveJob(io.ComfyNode):
 
     @classmethod
     def execute(cls, job: CarriedJob | None, name: str = "") -> io.NodeOutput:
+        from .panels import saved_panel
+        from .saving import write_job
+
         output = Path(folder_paths.get_output_directory())
         with told_in(languages("auto")[0]):
             if job is None:
                 raise InputError("no_corrected_job")
             path = write_job(job, name, output / "headroom")
-        return io.NodeOutput(str(path), job.job.text, ui=panels.saved_panel(job, path, output))
+        return io.NodeOutput(str(path), job.job.text, ui=saved_panel(job, path, output))

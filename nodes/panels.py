@@ -10,7 +10,7 @@ from ..headroom.contracts import Job, say
 from ..headroom.job import settings
 from ..headroom.recovery import Recovery
 from ..headroom.report.masking import masked
-from ..headroom.report.report import as_json, change_line, diff_lines
+from ..headroom.report.report import as_json, change_line, diff_lines, report
 from ..headroom.report.wording import words
 from .sockets import CarriedDiagnosis, CarriedJob
 
@@ -34,6 +34,11 @@ _SHOWN_OF_A_DATASET = ("resolution", "num_frames", "batch_size")
 
 def _as_ui(panels: list[dict[str, Any]]) -> dict[str, Any]:
     return {"headroom": panels}
+
+
+def plain_report(carried: CarriedDiagnosis, lang: str) -> str:
+    """The whole report as text, with what is secret in the log masked."""
+    return masked(report(carried.recovery, lang))
 
 
 def diagnosis_panel(carried: CarriedDiagnosis, languages: tuple[str, ...]) -> dict[str, Any]:

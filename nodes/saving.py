@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .sockets import CarriedJob
+if TYPE_CHECKING:
+    from .sockets import CarriedJob
 
 _LONGEST = 80
 _UNSAFE = re.compile(r"[^\w. \-]+")

@@ -1,17 +1,19 @@
-"""What travels on Headroom's wires, and small additions to ComfyUI's inputs.
+"""What travels on Headroom's wires, and a small addition to ComfyUI's inputs.
 
 ComfyUI puts ``repr`` of a value into error reports and its history, so these show no text of a job or log.
+Modules that ComfyUI imports when it starts import the core where they use it: its start must not wait for us.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from comfy_api.latest import io
 
-from ..headroom.contracts import Job
-from ..headroom.recovery import Recovery
+if TYPE_CHECKING:
+    from ..headroom.contracts import Job
+    from ..headroom.recovery import Recovery
 
 JobSocket = io.Custom("HEADROOM_JOB")
 DiagnosisSocket = io.Custom("HEADROOM_DIAGNOSIS")
@@ -53,6 +55,6 @@ class CarriedDiagnosis:
 
 
 def advanced(widget: AnyInput) -> AnyInput:
-    """The input, folded away by frontends that can; others show it. ComfyUI before 0.4 has no argument for it."""
+    """The input, folded away by frontends that can; others show it. Older ComfyUI has no argument for it."""
     widget.extra_dict = {**(widget.extra_dict or {}), "advanced": True}
     return widget

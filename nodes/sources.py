@@ -15,6 +15,7 @@ Kind = Literal["log", "job"]
 NO_LOG = "(paste or choose a log)"
 NO_JOB = "(paste or choose a job)"
 PRINTED_JOB = "(the job printed in the log)"
+STRENGTHS = ("next", "safe")
 _ENDINGS = {"log": (".log", ".txt", ".out"), "job": (".yaml", ".yml", ".json", ".jsonc")}
 _MOST = 200
 

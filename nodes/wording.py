@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from comfy_api.latest import io
 
-from ..headroom.report.wording import LOCALES
+ENGLISH = Path(__file__).resolve().parent.parent / "locales" / "en" / "nodeDefs.json"
 
 
 @cache
 def _english() -> dict[str, Any]:
-    return json.loads((LOCALES / "en" / "nodeDefs.json").read_text(encoding="utf-8"))
+    return json.loads(ENGLISH.read_text(encoding="utf-8"))
 
 
 def described(schema: io.Schema) -> io.Schema:
