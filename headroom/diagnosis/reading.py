@@ -16,6 +16,8 @@ from .sizes import join, read_sizes
 _SENTENCE_LINES = 14
 _SENTENCE_BYTES = 4096
 _LONGEST_LINE = 65536
+_WORTH_COMPILING = 65536
+_ANY_LINE = re.compile(rb"[^\r\n]+")
 _LONGEST_EVIDENCE = 600
 _KEPT = 64  # findings of one message, marks and tracebacks are kept from both ends
 
@@ -103,7 +105,9 @@ class _Reader:
         return self.line - text.count(b"\n", place, self.counted)
 
     def _scan(self, text: bytes, stop: int) -> None:
-        look, low = self.known.worth_a_look, text.lower()
+        # One expression finds the lines worth a look; a short log is read line by line before it would be compiled.
+        look = self.known.worth_a_look if stop > _WORTH_COMPILING else _ANY_LINE
+        low = text.lower()
         place = 0
         while (hit := look.search(low, place, stop)) is not None:
             start = max(text.rfind(b"\n", 0, hit.start()), text.rfind(b"\r", 0, hit.start()), place - 1) + 1
