@@ -11,6 +11,11 @@ from ..recovery import Recovery
 from .wording import known_key, words
 
 
+def summary_of(diagnosis: Diagnosis, lang: str) -> str:
+    """What failed and why, in one to three sentences."""
+    return words(say("report.between_sentences"), lang).join(words(each, lang) for each in diagnosis.summary)
+
+
 def advice_of(diagnosis: Diagnosis) -> Sentence:
     """What to do: ``advice.<advice>.<cause>`` or ``.<evidence>`` where there are words, else ``advice.<advice>``."""
     told = [diagnosis.cause, *(each.means.key.rpartition(".")[2] for each in diagnosis.evidence[:1])]
@@ -48,6 +53,10 @@ def change_line(change: Change, lang: str) -> str:
     return f"{change.path}: {old} → {_value(change.new)}"
 
 
+def _shortened(text: str, most: int = 200) -> str:
+    return text if len(text) <= most else text[:most].rstrip() + " …"
+
+
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -61,7 +70,7 @@ def report(recovery: Recovery, lang: str = "en") -> str:
     def head(key: str) -> str:
         return words(say(f"report.{key}"), lang)
 
-    lines = [head("what") + ": " + " ".join(words(each, lang) for each in diagnosis.summary)]
+    lines = [head("what") + ": " + summary_of(diagnosis, lang)]
     facts = [
         f"{head('class')} {words(say(f'class.{diagnosis.failure_class}'), lang)}",
         f"{head('cause')}: {words(say(f'cause.{diagnosis.cause}'), lang)}",
@@ -88,7 +97,7 @@ def report(recovery: Recovery, lang: str = "en") -> str:
     if diagnosis.evidence:
         lines += ["", head("evidence") + ":"]
         lines += [
-            f"  {head('line')} {each.line}: {each.text[:200]}\n      {words(each.means, lang)}"
+            f"  {head('line')} {each.line}: {_shortened(each.text)}\n      {words(each.means, lang)}"
             for each in diagnosis.evidence
         ]
     return "\n".join(lines) + "\n"
@@ -105,7 +114,7 @@ def as_json(recovery: Recovery, lang: str = "en") -> dict[str, Any]:
         "inside": diagnosis.inside or None,
         "advice": diagnosis.advice,
         "confidence": diagnosis.confidence,
-        "summary": " ".join(words(each, lang) for each in diagnosis.summary),
+        "summary": summary_of(diagnosis, lang),
         "what_to_do": words(advice_of(diagnosis), lang),
         "escalation": escalation_of(diagnosis, lang),
         "safe_to_retry": recovery.safe_to_retry,
