@@ -9,12 +9,10 @@ from typing import Any, Literal
 from ..contracts import Change, Job
 from ..report.wording import words
 from .errors import JobError, wrong
-from .paths import ABSENT, ANY, Steps, follow, parse_path
+from .paths import ANY, Steps, follow, parse_path
 from .placing import Placing
 from .reading import read_tree
 from .tree import Tree
-
-_REPAIRS = 200  # other users of an anchor that are given back their value, before giving up
 
 Language = Literal["en", "zh"]
 
@@ -38,8 +36,7 @@ def edit(job: Job, changes: Sequence[Change], comments: Language | None = None) 
             places.append((steps, value, note))
     for together in (True, False):
         text = _apply(tree, places, together)
-        text = _repair(text, job.syntax, wanted) if text is not None else None
-        if text is not None:
+        if text is not None and _reads_as(text, job.syntax, wanted):
             return Job(text, job.syntax, job.origin, wanted)
     raise wrong("job.error.edit", path=", ".join(change.path for change in changes))
 
@@ -62,23 +59,11 @@ def _apply(tree: Tree, places: Sequence[tuple[Steps, Any, str | None]], together
         raise
 
 
-def _repair(text: str, syntax: Literal["yaml", "json"], wanted: Any) -> str | None:
-    """The text once everything that an edited anchor changed elsewhere has its value back; ``None`` if it cannot."""
-    for _ in range(_REPAIRS):
-        try:
-            tree = read_tree(text, syntax)
-        except JobError:
-            return None
-        steps = first_difference(tree.data, wanted)
-        if steps is None:
-            return text
-        placing = Placing(tree)
-        value = follow(wanted, steps)
-        done = placing.write_out(steps, wanted) if value is ABSENT else placing.put(steps, value, None)
-        if not done or placing.text() == text:
-            return None
-        text = placing.text()
-    return None
+def _reads_as(text: str, syntax: Literal["yaml", "json"], wanted: Any) -> bool:
+    try:
+        return first_difference(read_tree(text, syntax).data, wanted) is None
+    except JobError:
+        return False
 
 
 def _expand(tree: Tree, path: str) -> list[Steps]:
@@ -130,7 +115,8 @@ def _plain(value: Any) -> Any:
 
 
 def _one_line(text: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split()))
+    """A sentence as a comment: on one line, and without a placeholder, which AI Toolkit would fill in comments too."""
+    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split())).replace("${", "$ {")
 
 
 def first_difference(found: Any, wanted: Any) -> Steps | None:

@@ -11,12 +11,14 @@ from ..report.wording import words
 class JobError(ValueError):
     """A job, a path or a lock that cannot be used. ``str()`` of it is the sentence in English.
 
-    ``line`` is 1-based, ``key`` the path of the key it is about; ``None`` where there is none.
+    ``line`` is 1-based, ``key`` the path of the key it is about; ``None`` where there is none. ``reason`` says which
+    error it is: the sentence's key, without the words that name the line.
     """
 
-    def __init__(self, sentence: Sentence, line: int | None = None, key: str | None = None) -> None:
+    def __init__(self, sentence: Sentence, line: int | None = None, key: str | None = None, reason: str = "") -> None:
         super().__init__(words(sentence, "en"))
         self.sentence = sentence
+        self.reason = reason or sentence.key
         self.line = line
         self.key = key
 
@@ -28,4 +30,4 @@ def wrong(key: str, line: int | None = None, path: str | None = None, **values: 
     sentence = say(key, **values)
     if line is not None:
         sentence = say("job.error.line", line=line, what=sentence)
-    return JobError(sentence, line, path)
+    return JobError(sentence, line, path, key)

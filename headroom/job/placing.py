@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,10 +11,12 @@ from .paths import Steps
 from .tree import Node, Tree
 from .writing import json_text, yaml_flow, yaml_lines, yaml_scalar
 
-_LINE_END = re.compile(r"[\r\n\x85\u2028\u2029]|$")
-_CLOSERS = re.compile(r"[ \t,\]}]*(?=[\r\n]|$)")
+_LINE_END = re.compile(r"[\r\n\x85\u2028\u2029]|\Z")
+_CLOSERS = re.compile(r"[ \t,\]}]*(?=[\r\n]|\Z)")
+_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]*)*")
+_SAFE_IN_FLOW = re.compile(r"[^\r\n,\[\]{}#]*|\$\{[\w.:-]+\}")
 
-INLINE, TRAILING, LINE = range(3)  # what goes first where splices meet at one place
+_INLINE, _TRAILING, _LINE = range(3)  # what goes first where splices meet at one place
 
 
 class Splice(NamedTuple):
@@ -24,8 +25,21 @@ class Splice(NamedTuple):
     start: int
     end: int
     text: str
-    rank: int = INLINE
+    rank: int = _INLINE
     owner: int = 0
+
+
+class Spot(NamedTuple):
+    """Where a path has led: the node, its key (in a mapping) and the collection that holds it."""
+
+    node: Node
+    key: Node | None = None
+    parent: Node | None = None
+
+    @property
+    def head(self) -> Node:
+        """What the value's line begins with."""
+        return self.key or self.node
 
 
 class Placing:
@@ -34,6 +48,7 @@ class Placing:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.source = tree.text
+        self.json = tree.syntax == "json"
         self.splices: list[Splice] = []
         self.newline = "\r\n" if "\r\n" in self.source else "\n"
 
@@ -50,281 +65,272 @@ class Placing:
 
         Raises JobError for a path into something that is no mapping or has no such entry.
         """
-        new = self._route(steps, value, note)
+        new = self._route(steps, value, None if self.json else note)
         if any(_touch(old, splice) for old in self.splices for splice in new):
             return False
         self.splices += new
         return True
 
-    def write_out(self, steps: Steps, wanted: Any) -> bool:
-        """Collects what replaces the alias or merge key through which a key arrives that must not be there."""
-        node, found, data = self.tree.root, None, wanted
-        for step in steps:
-            if node.kind == "alias":
-                found = (node, data)
-            real = node.real
-            if real.kind == "map":
-                entry = real.entries[step]
-                if not entry.own:
-                    found = (real, data)
-                node = entry.value
-            else:
-                node = real.items[step]
-            data = data[step] if isinstance(data, list) else data.get(step)
-        if found is None:
-            return False
-        holder, data = found
-        if holder.kind == "alias":
-            self.splices.append(Splice(holder.start, holder.end, yaml_flow(data)))
-            return True
-        return self._unmerge(holder, data)
-
     # -- the way to a value
 
     def _route(self, steps: Steps, value: Any, note: str | None) -> list[Splice]:
-        node, key, parent = self.tree.root, None, None
+        spot = Spot(self.tree.root)
+        passed = [spot.node]
         for at, step in enumerate(steps):
-            rest = steps[at:]
+            node, rest = spot.node, steps[at:]
+            if node.kind == "map" and step in node.entries and node.entries[step].own:
+                entry = node.entries[step]
+                spot = Spot(entry.value, entry.key, node)
+                passed.append(spot.node)
+                continue
+            if node.kind == "seq" and isinstance(step, int) and step < len(node.items):
+                spot = Spot(node.items[step], None, node)
+                passed.append(spot.node)
+                continue
             if node.kind == "alias":
-                return self._through_alias(node, rest, value) + self._note(node, node.end, key or node, note)
-            if node.kind == "map":
-                entry = node.entries.get(step)
-                if entry is None:
-                    return self._add(node, step, self._nested(rest[1:], value), note)
-                if not entry.own and len(rest) > 1:
-                    return self._add(node, step, _with(_data(entry.value), rest[1:], value), note)
-                if not entry.own:
-                    return self._add(node, step, value, note)
-                parent, key, node = node, entry.key, entry.value
-            elif node.kind == "seq" and isinstance(step, int) and step < len(node.items):
-                parent, key, node = node, None, node.items[step]
+                new = self._through_alias(spot, rest, value, note)
+            elif node.kind == "map" and isinstance(step, str):
+                new = self._add(node, rest, value, note)
             elif node.kind == "scalar" and node.value is None and isinstance(step, str):
-                return self._fill(node, key, parent, self._nested(rest, value), note)
+                new = self._fill(spot, rest, value, note)
             else:
                 raise wrong("job.error.no_entry", line=self.tree.line(node.start), path=str(step))
-        return self._replace(node, key, parent, value, note)
+            return new + self._freeze(passed, new)
+        new = self._replace(spot, value, note)
+        return new + self._freeze(passed, new)
 
-    def _nested(self, steps: Steps, value: Any) -> Any:
-        for step in reversed(steps):
-            value = {step: value}
-        return value
-
-    def _through_alias(self, node: Node, rest: Steps, value: Any) -> list[Splice]:
+    def _through_alias(self, spot: Spot, rest: Steps, value: Any, note: str | None) -> list[Splice]:
         """Writes out an alias on the way: a mapping keeps all it had by merging what the alias stands for."""
-        real = node.real
-        if real.kind == "map":
-            step = rest[0]
-            below = _with(_data(real.entries[step].value) if step in real.entries else None, rest[1:], value)
-            alias = self.source[node.start : node.end]
-            text = f"{{<<: {alias}, {yaml_scalar(step)}: {yaml_flow(below)}}}"
+        node, step = spot.node, rest[0]
+        if node.real.kind == "map":
+            entry = node.real.entries.get(step)
+            below = self._written(entry.value if entry else None, rest[1:], value)
+            text = f"{{<<: {self.source[node.start : node.end]}, {yaml_scalar(step)}: {below}}}"
         else:
-            text = yaml_flow(_with(_data(node), rest, value))
-        return [Splice(node.start, node.end, text)]
+            text = self._written(node, rest, value)
+        return [Splice(node.start, node.end, text), *self._note(node.end, spot.head, note)]
+
+    def _written(self, node: Node | None, rest: Steps, value: Any) -> str:
+        """What a node says, on one line of YAML, with a value set below it."""
+        if not rest:
+            return yaml_flow(value)
+        step, real = rest[0], node.real if node else None
+        if real is not None and real.kind == "seq" and isinstance(step, int) and step < len(real.items):
+            items = (
+                self._written(v, rest[1:], value) if i == step else self._copy(v) for i, v in enumerate(real.items)
+            )
+            return f"[{', '.join(items)}]"
+        if not isinstance(step, str) or (real is not None and real.kind != "map" and real.value is not None):
+            raise wrong("job.error.no_entry", path=str(step))
+        parts = {name: self._copy(entry.value) for name, entry in real.entries.items()} if real else {}
+        below = real.entries[step].value if real and step in real.entries else None
+        parts[step] = self._written(below, rest[1:], value)
+        return _braces(parts)
+
+    def _copy(self, node: Node) -> str:
+        """What a node says, on one line of YAML, its scalars as they are written where that can stand there."""
+        node = node.real
+        if node.kind == "map":
+            return _braces({name: self._copy(entry.value) for name, entry in node.entries.items()})
+        if node.kind == "seq":
+            return f"[{', '.join(self._copy(item) for item in node.items)}]"
+        written = self.source[node.body : node.end]
+        quoted = node.style in ("'", '"') and not _LINE_END.search(written, 0, len(written) - 1)
+        if node.tag is None and written and (quoted or (node.style is None and _SAFE_IN_FLOW.fullmatch(written))):
+            return written
+        return yaml_scalar(node.value)
+
+    def _freeze(self, passed: Sequence[Node], new: Sequence[Splice]) -> list[Splice]:
+        """Writes out the aliases of everything that the splices change or take away: they keep what they stood for."""
+        gone = [splice for splice in new if splice.start < splice.end]
+        changed = {id(node) for node in passed if node.anchor}
+        nodes = list(self.tree.nodes())
+        changed |= {id(node) for node in nodes if node.anchor and _within(node, gone)}
+        if not changed:
+            return []
+        return [
+            Splice(node.start, node.end, self._copy(node))
+            for node in nodes
+            if node.kind == "alias" and id(node.target) in changed and not _within(node, gone)
+        ]
 
     # -- a key that is not there yet
 
-    def _add(self, node: Node, key: str, value: Any, note: str | None) -> list[Splice]:
+    def _add(self, node: Node, steps: Steps, value: Any, note: str | None) -> list[Splice]:
+        key, rest = str(steps[0]), steps[1:]
+        inherited = node.entries.get(key)
+        if inherited is not None and rest:  # it comes through a merge key: all of it is written out here
+            text = self._written(inherited.value, rest, value)
+            return (
+                self._add_flow(node, key, text, note) if node.flow else self._add_lines(node, [f"{key}: {text}"], note)
+            )
+        value = _nested(rest, value)
         if node.flow:
-            return self._add_flow(node, key, value, note)
+            return self._add_flow(node, key, json_text(value) if self.json else yaml_flow(value), note)
+        return self._add_lines(node, yaml_lines(key, value, 0), note)
+
+    def _add_lines(self, node: Node, lines: list[str], note: str | None) -> list[Splice]:
+        """New lines at the end of a block, before the blank lines and comments that follow it."""
         first = node.items[0][0]
-        indent = self._column(first.start)
-        lines = yaml_lines(key, value, indent)
-        lines = self._noted_lines(lines, note)
+        indent = " " * self._column(first.start)
+        lines = [indent + line for line in lines]
+        if note:
+            lines[-1] += f"  # {note}"
         at = self._content_end(node)
-        if at > 0 and self.source[at - 1] in "\r\n":  # a block text keeps its last line break to itself
-            return [Splice(at, at, "".join(line + self.newline for line in lines), LINE, id(node))]
+        if at > 0 and self.source[at - 1] in "\r\n":  # a block text that keeps the line breaks after it
+            return [Splice(at, at, "".join(line + self.newline for line in lines), _LINE, id(node))]
         if at == len(self.source) and self._last(node).style in ("|", ">"):
-            # a line break after this text would become part of it: go first
-            at = first.start
-            text = (self.newline + " " * indent).join(line[indent:] for line in lines)
-            return [Splice(at, at, f"{text}{self.newline}{' ' * indent}", LINE, id(node))]
+            # A line break after this text would become part of it: go first.
+            text = self.newline.join([*lines, indent])
+            return [Splice(first.start, first.start, text[len(indent) :], _LINE, id(node))]
         at = self._line_end(at)
-        return [Splice(at, at, "".join(self.newline + line for line in lines), LINE, id(node))]
+        return [Splice(at, at, "".join(self.newline + line for line in lines), _LINE, id(node))]
 
-    def _noted_lines(self, lines: list[str], note: str | None) -> list[str]:
-        """New lines with the reason on the line that holds the value (the last one)."""
-        return [*lines[:-1], f"{lines[-1]}  # {note}"] if note else lines
-
-    def _add_flow(self, node: Node, key: str, value: Any, note: str | None) -> list[Splice]:
-        text = self.source
-        json = self.tree.syntax == "json"
-        quoted = json or (node.items and all(k.style == '"' for k, _ in node.items))
+    def _add_flow(self, node: Node, key: str, shown: str, note: str | None) -> list[Splice]:
+        """A new pair at the end of a mapping in braces, spaced and quoted like those before it."""
+        quoted = self.json or (node.items and all(key.style == '"' for key, _ in node.items))
         name = json_text(key) if quoted else yaml_scalar(key)
-        shown = json_text(value) if json else yaml_flow(value)
         if not node.items:
-            new = [Splice(node.body + 1, node.end - 1, f"{name}: {shown}", owner=id(node))]
-            return new + self._note(node, node.end, node, note)
+            return [
+                Splice(node.body + 1, node.end - 1, f"{name}: {shown}", owner=id(node)),
+                *self._note(node.end, node, note),
+            ]
         last_key, last = node.items[-1]
-        at = max(self._content_end(last), last_key.end)
-        colon = text[last_key.end : last.body] if last.kind == "scalar" and last.body > last_key.end else ": "
-        if not re.fullmatch(r"\s*:\s*", colon) or "\n" in colon or (not json and not colon.endswith(" ")):
-            colon = ": "
-        if text[node.body] != "{":  # a pair alone in a list: [a: 1]
-            return [
-                Splice(node.body, node.body, "{"),
-                Splice(at, at, f", {name}{colon}{shown}}}", owner=id(node)),
-            ]
-        start = node.items[-2][1].end if len(node.items) > 1 else node.body + 1
-        between = text[start : last_key.start]
-        between = between if len(node.items) > 1 else "," + (between if "\n" in between else " ")
-        if not re.fullmatch(r",\s*", between) or (not json and between == ","):
-            between = ", "
-        new = [Splice(at, at, f"{between}{name}{colon}{shown}", owner=id(node))]
-        return new + self._note(last, at, last_key, note)
+        at = max(last.end, last_key.end)
+        colon = self.source[last_key.end : last.start]
+        colon = colon if re.fullmatch(r" *:[ \t]*" if self.json else r" *: +", colon) else ": "
+        if self.source[node.body] != "{":  # a pair alone in a list: [a: 1]
+            return [Splice(node.body, node.body, "{"), Splice(at, at, f", {name}{colon}{shown}}}", owner=id(node))]
+        start = max(node.items[-2][0].end, node.items[-2][1].end) if len(node.items) > 1 else node.body + 1
+        between = self.source[start : last_key.start]
+        if len(node.items) == 1:
+            between = "," + (between if "\n" in between else " ")
+        between = between if re.fullmatch(r",\s*" if self.json else r",\s+", between) else ", "
+        return [
+            Splice(at, at, f"{between}{name}{colon}{shown}", owner=id(node)),
+            *self._note(at, last_key, note),
+        ]
 
-    def _fill(self, node: Node, key: Node | None, parent: Node | None, value: Any, note: str | None) -> list[Splice]:
-        """Gives a null its first key: ``train:`` becomes a block, ``train: null`` or ``{}`` stays on its line."""
-        block = parent is not None and not parent.flow and parent.kind == "map" and key is not None
-        if block and node.start == node.end and key is not None:
-            indent = self._column(key.start)
-            lines = [line for name, item in value.items() for line in yaml_lines(name, item, indent + 2)]
-            at = self._line_end(node.end)
-            return [
-                Splice(at, at, "".join(self.newline + line for line in self._noted_lines(lines, note)), LINE, id(node))
-            ]
-        return self._replace(node, key, parent, value, note)
+    def _fill(self, spot: Spot, steps: Steps, value: Any, note: str | None) -> list[Splice]:
+        """Gives a null its first key: ``train:`` becomes a block, ``train: null`` stays on its line."""
+        node, key, parent = spot
+        value = _nested(steps, value)
+        if key is None or parent is None or parent.flow or node.start < node.end:
+            return self._replace(spot, value, note)
+        indent = " " * (self._column(key.start) + 2)
+        lines = [indent + line for name, item in value.items() for line in yaml_lines(name, item, 0)]
+        if note:
+            lines[-1] += f"  # {note}"
+        at = self._line_end(node.end)
+        return [Splice(at, at, "".join(self.newline + line for line in lines), _LINE, id(node))]
 
     # -- a value that is there
 
-    def _replace(self, node: Node, key: Node | None, parent: Node | None, value: Any, note: str | None) -> list[Splice]:
-        if self.tree.syntax == "json":
+    def _replace(self, spot: Spot, value: Any, note: str | None) -> list[Splice]:
+        node = spot.node
+        if self.json:
             return self._list_items(node, value) or [Splice(node.start, node.end, json_text(value))]
-        spot = key or node
         if node.kind in ("map", "seq") and not node.flow:
-            new = self._list_lines(node, value) if node.kind == "seq" else None
-            return (new or self._block_to_flow(node, key, value)) + self._note(node, spot.end, spot, note, headed=True)
-        new = self._list_items(node, value) if node.kind == "seq" else None
+            new = self._list_lines(node, value) or self._block_to_flow(spot, value)
+            return new + self._note_block(spot, note)
+        new = self._list_items(node, value)
         if new:
-            return new + self._note(node, node.end, spot, note)
+            return new + self._note(node.end, spot.head, note)
+        end = node.end if node.style not in ("|", ">") else self._text_end(node)
         text = yaml_flow(value, node.style)
-        if node.anchor is not None:
-            text = f"&{node.anchor} {text}"
-        end = node.end
-        if node.kind == "scalar" and node.style in ("|", ">"):
-            end = self._content_end(node)
-            end -= len(self.source[node.start : end]) - len(self.source[node.start : end].rstrip("\r\n"))
-        if node.start == node.end:
+        if node.start == node.end:  # a null that is not written at all
             before = self.source[node.start - 1 : node.start]
             text = text if before.isspace() else f" {text}"
-            if before != ":" and key is not None and ":" not in self.source[key.end : node.start]:
+            if spot.key is not None and ":" not in self.source[spot.key.end : node.start]:
                 text = f":{text}"
-        return [Splice(node.start, end, text)] + self._note(node, end, spot, note)
+        return [Splice(node.start, end, text), *self._note(end, spot.head, note)]
 
-    def _list_items(self, node: Node, value: Any) -> list[Splice] | None:
+    def _list_items(self, node: Node, value: Any) -> list[Splice]:
         """Changes to a list in brackets: entries taken out or replaced one by one, the rest left as written."""
+        if node.kind != "seq" or not node.items or not isinstance(value, list) or not value:
+            return []
         old = [_data(item) for item in node.items]
-        if node.kind != "seq" or not isinstance(value, list) or not value or not old:
-            return None
-        render = json_text if self.tree.syntax == "json" else yaml_flow
         kept = _kept(old, value)
         if kept is None:
-            if len(old) != len(value):
-                return None
-            return [
-                Splice(item.start, item.end, render(new))
-                for item, was, new in zip(node.items, old, value, strict=True)
-                if not _equal(was, new)
-            ]
+            return self._items_replaced(node, old, value)
         new = []
         for at, item in enumerate(node.items):
-            if at in kept:
-                continue
-            before = [k for k in kept if k < at]
-            if before:
+            if at not in kept and at > min(kept):
                 new.append(Splice(node.items[at - 1].end, item.end, ""))
-            else:
+            elif at not in kept:
                 new.append(Splice(item.start, node.items[at + 1].start, ""))
         return new
 
-    def _list_lines(self, node: Node, value: Any) -> list[Splice] | None:
+    def _items_replaced(self, node: Node, old: Sequence[Any], value: Sequence[Any]) -> list[Splice]:
+        if len(old) != len(value):
+            return []
+        return [
+            Splice(item.start, item.end, json_text(new) if self.json else yaml_flow(new, item.style))
+            for item, was, new in zip(node.items, old, value, strict=True)
+            if not _equal(was, new)
+        ]
+
+    def _list_lines(self, node: Node, value: Any) -> list[Splice]:
         """Changes to a list of lines: entries taken out with their line or replaced in it."""
-        old = [_data(item) for item in node.items]
-        if not isinstance(value, list) or not value or not old:
-            return None
+        if node.kind != "seq" or not isinstance(value, list) or not value:
+            return []
         lines = [self._dash_line(item) for item in node.items]
-        if None in lines or len({line for line in lines if line}) != len(lines):
-            return None
+        if not all(lines):
+            return []
+        old = [_data(item) for item in node.items]
         kept = _kept(old, value)
         if kept is None:
-            if len(old) != len(value):
-                return None
-            return [
-                Splice(item.start, item.end, yaml_flow(new, item.style))
-                for item, was, new in zip(node.items, old, value, strict=True)
-                if not _equal(was, new)
-            ]
-        return [Splice(line[0], line[1], "") for at, line in enumerate(lines) if line and at not in kept]
+            return self._items_replaced(node, old, value)
+        return [Splice(*line, "") for at, line in enumerate(lines) if line and at not in kept]
 
     def _dash_line(self, item: Node) -> tuple[int, int] | None:
-        """The whole line of a one-line list entry, without the line break before it."""
-        if item.kind != "scalar" or item.style in ("|", ">"):
-            return None
+        """The whole line of a one-line list entry, with the line break before it."""
         start = self._line_start(item.start)
-        if not re.fullmatch(r" *- +", self.source[start : item.start]) or start == 0:
+        one_line = item.kind in ("scalar", "alias") and item.style not in ("|", ">")
+        if not one_line or start == 0 or self._line_start(item.end) != start:
             return None
-        end = self._line_end(item.end)
-        if self._line_start(item.end) != start:
+        if not re.fullmatch(r" *- +", self.source[start : item.start]):
             return None
-        before = start - (2 if self.source[start - 2 : start] == "\r\n" else 1)
-        return before, end
+        return len(self.source[:start].removesuffix("\n").removesuffix("\r")), self._line_end(item.end)
 
-    def _block_to_flow(self, node: Node, key: Node | None, value: Any) -> list[Splice]:
+    def _block_to_flow(self, spot: Spot, value: Any) -> list[Splice]:
         """Puts a value on its key's line in place of the lines below it."""
-        end = self._content_end(node)
-        shown = yaml_flow(value)
+        node, key, _ = spot
+        end, shown = self._text_end(node), yaml_flow(value)
         if key is None or self._line_start(key.start) == self._line_start(node.body):
-            anchor = f"&{node.anchor} " if node.anchor else ""
-            return [Splice(node.start, end, anchor + shown)]
-        colon = key.end + self.source[key.end : node.start + 1].index(":") + 1
-        if node.anchor:
-            colon = node.start + len(node.anchor) + 1
-        line_end = self._line_end(colon)
-        return [Splice(colon, colon, f" {shown}"), Splice(line_end, self._line_end(end), "")]
-
-    def _unmerge(self, node: Node, data: dict[str, Any]) -> bool:
-        """Replaces a mapping's merge keys by the pairs that came through them and are wanted."""
-        own = {name for name, entry in node.entries.items() if entry.own}
-        wanted = {name: value for name, value in data.items() if name not in own}
-        merges = [(key, value) for key, value in node.items if key.is_merge]
-        for at, (key, value) in enumerate(merges):
-            end = self._content_end(value)
-            if node.flow:
-                text = ", ".join(f"{yaml_scalar(name)}: {yaml_flow(item)}" for name, item in wanted.items())
-            else:
-                indent = self._column(key.start)
-                lines = [line for name, item in wanted.items() for line in yaml_lines(name, item, indent)]
-                text = (self.newline + " " * indent).join(
-                    line[indent:] if line.startswith(" " * indent) else line for line in lines
-                )
-            if at or not wanted:
-                return False
-            self.splices.append(Splice(key.start, end, text))
-        return bool(merges)
+            return [Splice(node.start, end, shown)]
+        start = key.end + self.source[key.end : node.start + 1].index(":") + 1
+        head = self._properties_end(node) if node.start < node.body else start
+        line_end = self._line_end(head)
+        return [Splice(start, head, f" {shown}"), Splice(line_end, self._line_end(end), "")]
 
     # -- comments
 
-    def _note(self, node: Node, end: int, spot: Node, note: str | None, headed: bool = False) -> list[Splice]:
+    def _note(self, end: int, head: Node, note: str | None) -> list[Splice]:
         """The reason: after the value where its line has room, else on a line of its own above the key."""
-        if not note or self.tree.syntax == "json":
+        if not note:
             return []
-        at = end
-        if headed:
-            at = self._head_end(spot, node)
-        rest = _CLOSERS.match(self.source, at)
-        if rest and not (headed and rest.end() >= self._content_end(node)):
-            return [Splice(rest.end(), rest.end(), f"  # {note}", TRAILING)]
-        return [self._above(spot, note)]
+        rest = _CLOSERS.match(self.source, end)
+        if rest:
+            return [Splice(rest.end(), rest.end(), f"  # {note}", _TRAILING)]
+        return [self._above(head, note)]
 
-    def _head_end(self, spot: Node, node: Node) -> int:
-        colon = self.source.find(":", spot.end)
-        return max(colon + 1, node.start + len(node.anchor) + 1 if node.anchor else 0)
+    def _note_block(self, spot: Spot, note: str | None) -> list[Splice]:
+        """The same for a block, whose key stands on a line of its own."""
+        node, key, _ = spot
+        if not note:
+            return []
+        if key is None or self._line_start(key.start) == self._line_start(node.body):
+            return [self._above(spot.head, note)]
+        colon = key.end + self.source[key.end : node.start + 1].index(":") + 1
+        return self._note(self._properties_end(node) if node.start < node.body else colon, key, note)
 
-    def _above(self, spot: Node, note: str) -> Splice:
-        line = self._line_start(spot.start)
+    def _above(self, head: Node, note: str) -> Splice:
+        line = self._line_start(head.start)
         while line > 0 and self._inside_scalar(line):
             line = self._line_start(line - 1)
-        indent = len(re.match(r"\s*", self.source[line:]).group()) if line else 0  # type: ignore[union-attr]
-        return Splice(line, line, f"{' ' * indent}# {note}{self.newline}", INLINE)
+        indent = re.compile(r"\s*").match(self.source, line).end() - line if line else 0  # type: ignore[union-attr]
+        return Splice(line, line, f"{' ' * indent}# {note}{self.newline}")
 
     def _inside_scalar(self, at: int) -> bool:
         return any(node.kind == "scalar" and node.start < at < node.end for node in self.tree.nodes())
@@ -341,19 +347,24 @@ class Placing:
         start = self._line_start(at)
         return at - start - (1 if self.source[start : start + 1] == "\ufeff" else 0)
 
+    def _properties_end(self, node: Node) -> int:
+        """Where a node's anchor and tag end."""
+        found = _PROPERTIES.match(self.source, node.start)
+        return node.start + len(found.group().rstrip()) if found else node.start
+
     def _last(self, node: Node) -> Node:
         """The innermost node at the end of a block."""
-        while node.kind in ("map", "seq") and not node.flow and node.items:
+        while node.kind in ("map", "seq") and not node.flow:
             node = node.items[-1][1] if node.kind == "map" else node.items[-1]
         return node
 
     def _content_end(self, node: Node) -> int:
         """Where a node's own text ends, before the line breaks and comments that follow a block."""
-        if node.kind in ("map", "seq") and not node.flow and node.items:
+        if node.kind in ("map", "seq") and not node.flow:
+            last = node.items[-1]
             if node.kind == "seq":
-                return self._content_end(node.items[-1])
-            key, value = node.items[-1]
-            return max(key.end, self._content_end(value))
+                return self._content_end(last)
+            return max(last[0].end, self._content_end(last[1]))
         if node.kind == "scalar" and node.style in ("|", ">"):
             head = self.source[node.body : self._line_end(node.body)].split("#")[0]
             if "+" in head:
@@ -361,10 +372,14 @@ class Placing:
             return node.body + len(self.source[node.body : node.end].rstrip())
         return node.end
 
+    def _text_end(self, node: Node) -> int:
+        """The same without any line break at the end, even one that belongs to a block text."""
+        return node.start + len(self.source[node.start : self._content_end(node)].rstrip("\r\n"))
+
 
 def _touch(one: Splice, other: Splice) -> bool:
     """Whether two splices of different changes cannot stand in one text."""
-    if one.rank == TRAILING and other.rank == TRAILING:
+    if one.rank == other.rank == _TRAILING:
         return False
     if one.start == one.end == other.start == other.end:
         return one.rank == other.rank and one.owner != other.owner
@@ -373,6 +388,23 @@ def _touch(one: Splice, other: Splice) -> bool:
     if other.start == other.end:
         return one.start < other.start < one.end
     return one.start < other.end and other.start < one.end
+
+
+def _within(node: Node, splices: Sequence[Splice]) -> bool:
+    return any(splice.start <= node.start < splice.end for splice in splices)
+
+
+def _braces(parts: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{yaml_scalar(name)}: {text}" for name, text in parts.items()) + "}"
+
+
+def _nested(steps: Steps, value: Any) -> Any:
+    """The value inside new mappings, one for each step."""
+    for step in reversed(steps):
+        if not isinstance(step, str):
+            raise wrong("job.error.no_entry", path=f"[{step}]")
+        value = {step: value}
+    return value
 
 
 def _data(node: Node) -> Any:
@@ -384,20 +416,8 @@ def _data(node: Node) -> Any:
     return real.value
 
 
-def _with(data: Any, steps: Steps, value: Any) -> Any:
-    """A copy of the data with a value set in it."""
-    if not steps:
-        return value
-    step = steps[0]
-    if isinstance(data, list) and isinstance(step, int) and step < len(data):
-        return [_with(item, steps[1:], value) if at == step else copy.deepcopy(item) for at, item in enumerate(data)]
-    if isinstance(step, str) and (data is None or isinstance(data, dict)):
-        return {**(data or {}), step: _with((data or {}).get(step), steps[1:], value)}
-    raise wrong("job.error.no_entry", path=str(step))
-
-
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
+    return type(one) is type(other) and bool(one == other)
 
 
 def _kept(old: Sequence[Any], new: Sequence[Any]) -> set[int] | None:

@@ -17,7 +17,7 @@ from .tree import Tree
 from .writing import block_yaml
 from .yaml_reader import read_yaml
 
-SIZE_LIMIT = 256 * 1024  # characters; a long job has twenty thousand
+SIZE_LIMIT = 192 * 1024  # characters; a long job has twenty thousand
 
 Syntax = Literal["yaml", "json"]
 
@@ -25,7 +25,7 @@ _JSON_NAMES = (".json", ".jsonc")
 _YAML_NAMES = (".yaml", ".yml")
 # What a log has and no job does: a traceback, a progress bar, a banner, a time stamp at a line's start.
 _LOG = re.compile(
-    r"^Traceback \(most recent call last\)|\d+%\|.*\||^#{8,}\s*$|^# Running job: |^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
+    r"^Traceback \(most recent call last\)|\d%\|.*\||^#{8,}[ \t]*$|^# Running job: |^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
     r"|out of memory|^\S*Error: ",
     re.MULTILINE,
 )
@@ -76,6 +76,10 @@ def job_from_log(config_json: str, name: str | None) -> Job:
     return job
 
 
+def _is_log(text: str) -> bool:
+    return _LOG.search(text) is not None and re.search(r"^job\s*:", text, re.MULTILINE) is None
+
+
 def _check_size(size: int) -> None:
     if size > SIZE_LIMIT:
         raise wrong("job.error.size", kib=size // 1024, limit=SIZE_LIMIT // 1024)
@@ -94,11 +98,13 @@ def _parse(text: str, syntax: Syntax | None) -> tuple[Syntax, Tree]:
         try:
             return "json", read_json(text)
         except JobError as error:
+            if not error.reason.startswith("job.error.json"):
+                raise
             first = error
     try:
         return "yaml", read_yaml(text)
     except JobError as error:
-        if _LOG.search(text):
+        if _is_log(text):
             raise wrong("job.error.is_log") from None
         if first is not None and re.match(r'\s*\{\s*"', text):
             raise first from None
@@ -115,7 +121,7 @@ def _check(tree: Tree) -> None:
     data = tree.data
     table = configs.load("job_keys")
     if not isinstance(data, dict):
-        raise wrong("job.error.is_log" if _LOG.search(tree.text) else "job.error.not_mapping", line=1)
+        raise wrong("job.error.is_log" if _is_log(tree.text) else "job.error.not_mapping", line=1)
     if not ("job" in data and "config" in data):
         _check_lookalikes(data)
         missing = "job" if "job" not in data else "config"
@@ -188,7 +194,7 @@ def _check_process(tree: Tree, process: Mapping[str, Any], index: int) -> None:
             _check_value(tree, (*where, *steps), value, key)
     for other, name in table["other_spellings"].items():
         for steps, value in _matches(process, other):
-            _check_value(tree, (*where, *steps), value, {"null": "absent", **table["keys"][name]})
+            _check_value(tree, (*where, *steps), value, {"on_null": "absent", **table["keys"][name]})
 
 
 def _matches(process: Mapping[str, Any], pattern: str) -> list[tuple[tuple[str | int, ...], Any]]:
@@ -215,7 +221,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 def _check_value(tree: Tree, where: tuple[str | int, ...], value: Any, key: Mapping[str, Any]) -> None:
     kind = key["type"]
-    if kind == "bool" or is_placeholder(value) or (value is None and ("null" in key or kind == "map")):
+    if kind == "bool" or is_placeholder(value) or (value is None and ("on_null" in key or kind == "map")):
         return
     sizes = value if kind == "size" and isinstance(value, list) else []
     if not isinstance(value, _TYPES[kind]) or any(not isinstance(s, int) and not is_placeholder(s) for s in sizes):

@@ -92,7 +92,7 @@ class Settings:
             if (value := self.written(other)) is not None:
                 return value
         value = follow(self._process, steps)
-        if value is not ABSENT and (value is not None or key.get("null") == "value"):
+        if value is not ABSENT and (value is not None or key.get("on_null") == "value"):
             return value
         return self.get(_fill(key["same_as"], steps)) if "same_as" in key else key["default"]
 
@@ -148,6 +148,6 @@ def _fill(other: str, steps: Steps) -> str:
 def settings(job: Job, process: int = 0) -> Settings:
     """The settings of one process of a job. Raises JobError where the job has no such process."""
     processes = job.data["config"]["process"]
-    if process >= len(processes):
+    if not 0 <= process < len(processes):
         raise wrong("job.error.no_process", count=len(processes), path=f"config.process[{process}]")
     return Settings(job.data, processes[process], process)

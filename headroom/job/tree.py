@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from .errors import wrong
 
 NESTING_LIMIT = 100  # levels; a job has about eight
-NODE_LIMIT = 20_000  # nodes written in a text; a long job has a thousand
+NODE_LIMIT = 8_000  # nodes written in a text; a long job has a thousand
 VALUE_LIMIT = 50_000  # values once every alias is followed: what an alias bomb multiplies
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -120,17 +120,19 @@ class Tree:
         self.syntax = syntax
         self.root = root
         self._values = 0
-        self.data = self._value(root)
+        self.data = self._value(root, 0)
 
-    def _value(self, node: Node) -> Any:
+    def _value(self, node: Node, depth: int) -> Any:
         self._values += 1
         if self._values > VALUE_LIMIT:
             raise wrong("job.error.explodes", line=self.line(node.start), limit=VALUE_LIMIT)
+        if depth > NESTING_LIMIT:
+            raise wrong("job.error.nested", line=self.line(node.start))
         node = node.real
         if node.kind == "map":
-            return {name: self._value(entry.value) for name, entry in node.entries.items()}
+            return {name: self._value(entry.value, depth + 1) for name, entry in node.entries.items()}
         if node.kind == "seq":
-            return [self._value(item) for item in node.items]
+            return [self._value(item, depth + 1) for item in node.items]
         return node.value
 
     def line(self, offset: int) -> int:

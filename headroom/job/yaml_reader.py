@@ -24,7 +24,7 @@ from yaml.events import (
 from yaml.resolver import Resolver
 
 from .errors import JobError, wrong
-from .tree import NESTING_LIMIT, NODE_LIMIT, Node, Tree, line_of
+from .tree import NESTING_LIMIT, NODE_LIMIT, VALUE_LIMIT, Node, Tree, line_of
 
 _CORE = "tag:yaml.org,2002:"
 _NUMBER_LENGTH = 400  # digits; reading a longer number costs time that grows with its square
@@ -65,7 +65,7 @@ def read_yaml(text: str) -> Tree:
         root = _root(text, masked)
     except yaml.reader.ReaderError as error:
         line = line_of(text, error.position)
-        raise wrong("job.error.not_text", line=line, code=f"U+{ord(str(error.character)[:1] or ' '):04X}") from None
+        raise wrong("job.error.not_text", line=line, code=f"U+{ord(text[error.position]):04X}") from None
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(text, error) from None
     return Tree(text, root, "yaml")
@@ -102,32 +102,45 @@ def _syntax_error(text: str, error: yaml.MarkedYAMLError) -> JobError:
     return wrong("job.error.yaml", line=line or 1, column=mark.column + 1 if mark else 1, detail=problem)
 
 
+def _place(event: Any) -> tuple[int, int]:
+    """Where an event starts and ends."""
+    return event.start_mark.index, event.end_mark.index
+
+
+def _line(event: Any) -> int:
+    line: int = event.start_mark.line
+    return line + 1
+
+
 def _root(text: str, masked: str) -> Node:
     """Builds the tree from PyYAML's events, without recursion, stopping at the limits."""
     root: Node | None = None
     anchors: dict[str, Node] = {}
     open_nodes: list[Node] = []
     pending: list[Node | None] = []  # for each open mapping the key that waits for its value
-    count = documents = 0
+    count = documents = pairs = 0
     events: Iterator[Any] = yaml.parse(masked, Loader=yaml.SafeLoader)
     for event in events:
         if isinstance(event, DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise wrong("job.error.documents", line=event.start_mark.line + 1)
+                raise wrong("job.error.documents", line=_line(event))
             continue
         if isinstance(event, CollectionEndEvent):
             node = open_nodes.pop()
             pending.pop()
-            node.end = event.end_mark.index if node.flow else event.start_mark.index
+            node.end = _place(event)[node.flow]
             _check_collection(text, node)
+            pairs += len(node.merged) if node.kind == "map" else 0
+            if pairs > VALUE_LIMIT:
+                raise wrong("job.error.explodes", line=line_of(text, node.start), limit=VALUE_LIMIT)
             continue
         if not isinstance(event, (AliasEvent, ScalarEvent, MappingStartEvent, SequenceStartEvent)):
             continue
         count += 1
         if count > NODE_LIMIT or len(open_nodes) > NESTING_LIMIT:
             key = "job.error.too_long" if count > NODE_LIMIT else "job.error.nested"
-            raise wrong(key, line=event.start_mark.line + 1)
+            raise wrong(key, line=_line(event))
         node = _node(text, event, anchors, open_nodes)
         if open_nodes:
             parent = open_nodes[-1]
@@ -149,13 +162,13 @@ def _root(text: str, masked: str) -> Node:
 
 
 def _node(text: str, event: Any, anchors: dict[str, Node], open_nodes: list[Node]) -> Node:
-    start, end = event.start_mark.index, event.end_mark.index
+    start, end = _place(event)
     node: Node
     if isinstance(event, AliasEvent):
-        target = anchors.get(event.anchor)
+        target = anchors.get(str(event.anchor))
         if target is None or any(target is node for node in open_nodes):
             key = "job.error.alias" if target is None else "job.error.recursive"
-            raise wrong(key, line=event.start_mark.line + 1, name=event.anchor)
+            raise wrong(key, line=_line(event), name=event.anchor[:60])
         node = Node("alias", start, start, end)
         node.target = target
         return node
@@ -176,24 +189,24 @@ def _node(text: str, event: Any, anchors: dict[str, Node], open_nodes: list[Node
         node.flow = bool(event.flow_style)
         plain = _CORE + node.kind
         if event.tag not in (None, "!", plain):
-            raise wrong("job.error.tag", line=event.start_mark.line + 1, tag=_short(event.tag))
+            raise wrong("job.error.tag", line=_line(event), tag=_short(event.tag))
     node.tag = node.tag or event.tag
     if event.anchor is not None:
         if event.anchor in anchors:
-            raise wrong("job.error.anchor_twice", line=event.start_mark.line + 1, name=event.anchor)
+            raise wrong("job.error.anchor_twice", line=_line(event), name=event.anchor[:60])
         node.anchor = event.anchor
         anchors[event.anchor] = node
     return node
 
 
 def _short(tag: str) -> str:
-    return tag.replace(_CORE, "!!", 1) if tag.startswith(_CORE) else tag
+    return (tag.replace(_CORE, "!!", 1) if tag.startswith(_CORE) else tag)[:60]
 
 
 def _set_value(node: Node, event: Any) -> None:
     """Reads a scalar as PyYAML's SafeConstructor would; anything but text, numbers, booleans and null is refused."""
     resolver, constructor = _tools()
-    line = event.start_mark.line + 1
+    line = _line(event)
     tag = event.tag
     if tag is None or tag == "!":
         tag = resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
