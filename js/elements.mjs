@@ -10,7 +10,7 @@ export function element(tag, className, ...children) {
 
 /** A button that does `act` and keeps the click from the canvas. */
 export function button(label, act, className = "") {
-  const made = element("button", `headroom-button ${className}`.trim(), label);
+  const made = element("button", `headroom-button ${className}`, label);
   made.type = "button";
   made.addEventListener("click", (event) => {
     event.stopPropagation();

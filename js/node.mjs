@@ -7,12 +7,12 @@ import { remember } from "./restoring.mjs";
 import { inLanguage } from "./verdict.mjs";
 import { say } from "./words.mjs";
 
-/** Node -> what can be pasted on it (kind: the widget that holds the name) and its text before a run. */
+/** Node -> what can be pasted on it (kind: the widget that holds the name), its text before a run, sizes in pixels. */
 export const NODES = {
-  HeadroomLoadJob: { paste: { job: "job_file" }, empty: "empty_job", size: [480, 420] },
-  HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 760] },
-  HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 620] },
-  HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 420] },
+  HeadroomLoadJob: { paste: { job: "job_file" }, empty: "empty_job", size: [480, 460], reading: 280 },
+  HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 800], reading: 520 },
+  HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 640], reading: 480 },
+  HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 460], reading: 340 },
 };
 
 const LEAST_HEIGHT = 240;
@@ -20,8 +20,9 @@ const shown = new Map(); // graph and node -> its panels, so that switching work
 
 /** Add the widget to a node that was just made. `page`: {locale, send, fileUrl} as headroom.js provides them. */
 export function attach(node, page) {
-  const { paste, empty, size } = NODES[node.comfyClass];
+  const { paste, empty, size, reading } = NODES[node.comfyClass];
   const body = element("div", "headroom-body", element("p", "headroom-empty", say(empty)));
+  body.style.flexBasis = `${reading}px`; // its height where the page lets a widget grow, as early Nodes 2.0 do
   const status = element("p", "headroom-status");
   const buttons = Object.entries(paste).map(([kind, widget]) =>
     button(say(`paste_${kind}`), () => pasteInto(node, kind, widget, status, page)),

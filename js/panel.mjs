@@ -22,14 +22,14 @@ function folded(title, ...children) {
 
 function diagnosisParts(panel) {
   const { headings } = panel;
-  const parts = [verdict(panel)];
+  const parts = [verdict(panel), panel.yaml ? jobCopy(panel) : null];
   if (panel.escalation) {
     parts.push(section(headings.escalation, copyButton(say("copy"), () => panel.escalation), element("p", "headroom-quote", panel.escalation)));
   }
   if (panel.changes.length) {
     parts.push(section(headings.changes, panel.yaml ? null : element("p", "headroom-note", say("without_job")), ...panel.changes.map((change) => changeCard(change, headings))));
   }
-  if (panel.yaml) parts.push(section(say("corrected_job"), jobCopy(panel), diff(panel.diff)));
+  if (panel.diff.length) parts.push(folded(say("diff"), diff(panel.diff)));
   if (panel.warnings.length) parts.push(section(headings.warnings, ...paragraphs(panel.warnings)));
   if (panel.evidence.length) parts.push(folded(headings.evidence, ...panel.evidence.map((line) => evidence(line, headings))));
   if (panel.notes.length) parts.push(folded(headings.notes, ...paragraphs(panel.notes)));
@@ -81,18 +81,19 @@ function paragraphs(texts) {
   return texts.map((text) => element("p", "", text));
 }
 
-function copyButton(label, text) {
-  return button(label, async (pressed) => {
+function copyButton(label, text, className) {
+  const act = async (pressed) => {
     pressed.textContent = say((await copy(text())) ? "copied" : "copy_failed");
     setTimeout(() => (pressed.textContent = label), 2000);
-  });
+  };
+  return button(label, act, className);
 }
 
 function jobCopy(panel, ...more) {
   const { text, count } = restored(panel.yaml);
   const note = panel.masked ? say(count ? "masked_restored" : "masked_note") : "";
   const label = say(panel.yaml.trimStart().startsWith("{") ? "copy_json" : "copy_yaml");
-  return element("div", "headroom-actions", copyButton(label, () => text), ...more, element("span", "headroom-note", note));
+  return element("div", "headroom-actions headroom-below", copyButton(label, () => text, "headroom-main"), ...more, element("span", "headroom-note", note));
 }
 
 function jobParts(panel) {

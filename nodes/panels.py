@@ -27,8 +27,8 @@ _SHOWN = (
     "train.disable_sampling",
     "sample.width",
     "sample.height",
-    "sample.num_frames",
 )
+_SHOWN_IF_WRITTEN = ("sample.num_frames", "network.linear", "train.cache_text_embeddings", "train.optimizer")
 _SHOWN_OF_A_DATASET = ("resolution", "num_frames", "batch_size")
 
 
@@ -73,14 +73,12 @@ def _diff(before: Job | None, after: Job | None) -> list[str]:
 def job_panel(carried: CarriedJob) -> dict[str, Any]:
     """A job that was loaded: the settings that decide its memory, as AI Toolkit would use them, and its text."""
     used = settings(carried.job)
-    paths = [path for path in _SHOWN if used.has(path) or used.get(path) is not None]
-    paths += [
-        f"datasets[{number}].{key}"
-        for number in range(used.datasets)
-        for key in _SHOWN_OF_A_DATASET
-        if used.has(f"datasets[{number}].{key}")
+    if_written = [
+        *_SHOWN_IF_WRITTEN,
+        *(f"datasets[{number}].{key}" for number in range(used.datasets) for key in _SHOWN_OF_A_DATASET),
     ]
-    facts = [[path, json.dumps(used.get(path), ensure_ascii=False, default=str), used.has(path)] for path in paths]
+    paths = [*_SHOWN, *(path for path in if_written if used.has(path))]
+    facts = [[path, _shown(used.get(path)), used.has(path)] for path in paths]
     panel = {
         "kind": "job",
         "masked": carried.masked,
@@ -89,6 +87,10 @@ def job_panel(carried: CarriedJob) -> dict[str, Any]:
         "text": masked(carried.job.text),
     }
     return _as_ui([panel])
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def saved_panel(carried: CarriedJob, path: Path, output: Path) -> dict[str, Any]:

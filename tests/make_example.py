@@ -31,11 +31,14 @@ its log are used.
 
 It starts with an example, so that you can press Run at once. No GPU is needed.
 What you paste is kept on this server with tokens masked; it is not in this workflow.
+
+中文：在诊断节点上点击 **粘贴日志…** 和 **粘贴任务…**，点击运行，查看原因与修改，再点 **复制 YAML** 粘贴回任务编辑器。
 """
 BUILD = """
 note => {
     const graph = window.app.graph;
     graph.clear();
+    graph.id = "1f7c1c0e-6c1e-4b0b-9b1f-5d0e7a3b2c41";
     const put = (type, pos, size) => {
         const node = window.LiteGraph.createNode(type);
         node.pos = pos;
@@ -44,13 +47,13 @@ note => {
         return node;
     };
     const set = (node, values) => node.widgets.forEach(w => { if (w.name in values) w.value = values[w.name]; });
-    const text = put("MarkdownNote", [40, 80], [360, 380]);
+    const text = put("MarkdownNote", [40, 80], [360, 420]);
     text.title = "How to use this";
     text.widgets[0].value = note;
-    const classifier = put("HeadroomOOMClassifier", [440, 80], [600, 860]);
+    const classifier = put("HeadroomOOMClassifier", [440, 80], [600, 840]);
     set(classifier, {log: "example: train_step_out_of_memory.log", job_file: "example: train_step_out_of_memory.yaml",
                      strength: "safe"});
-    const save = put("HeadroomSaveJob", [1100, 80], [520, 620]);
+    const save = put("HeadroomSaveJob", [1090, 80], [540, 640]);
     classifier.connect(0, save, 0);
 }
 """
@@ -68,7 +71,7 @@ def main() -> None:
         page.open()
         page.page.evaluate(BUILD, NOTE)
         page.page.evaluate(
-            "const canvas = window.app.canvas; canvas.ds.scale = 0.95; canvas.ds.offset = [50, 0]; canvas.setDirty(true, true)"
+            "const canvas = window.app.canvas; canvas.ds.scale = 0.95; canvas.ds.offset = [50, 90]; canvas.setDirty(true, true)"
         )
         workflow = page.workflow()
         for node in workflow["nodes"]:
@@ -76,10 +79,13 @@ def main() -> None:
                 node["properties"] |= {"cnr_id": "comfyui-headroom", "ver": "0.1.0"}
         prompt = page.page.evaluate("window.app.graphToPrompt().then(made => made.output)")
         page.queue()
-        page.page.wait_for_selector(".headroom-diff", timeout=60_000)
+        page.page.wait_for_selector(".headroom-verdict >> text=Saved", timeout=60_000)
         page.page.wait_for_timeout(1000)
         picture = ROOT / "example_workflows" / f"{NAME}.jpg"
-        page.page.screenshot(path=str(picture), type="jpeg", quality=80)
+        page.page.keyboard.press("Escape")
+        around = {"x": 72, "y": 128, "width": 1590, "height": 860}
+        page.page.screenshot(path=str(picture), type="jpeg", quality=80, clip=around)
+        page.shot("example")
         browser.close()
     written = json.dumps(workflow, ensure_ascii=False, indent=2) + "\n"
     (ROOT / "example_workflows" / f"{NAME}.json").write_text(written, encoding="utf-8")
