@@ -55,7 +55,8 @@ def _place(rule: dict[str, Any], decisive: Finding | None, facts: Facts, timelin
     if "stage" in rule:
         line, text = (decisive.line, decisive.text) if decisive else (0, "")
         return Place(rule["stage"], "", line, text)
-    return timeline.place_of(decisive) if rule["by"] else timeline.place_of(None)
+    place = timeline.place_of(decisive if rule["by"] else None)
+    return replace(place, stage=rule["otherwise"]) if place.stage == "unknown" and "otherwise" in rule else place
 
 
 def _skipped(reading: LogReading) -> int:

@@ -220,5 +220,7 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     names |= _compare(numbers, known)
     names |= _of_job(job) | _of_exit(known.exit_code) | _of_end(reading, timeline, live, known)
     names |= {"traceback"} if reading.tracebacks else set()
+    names |= {"memory_live"} if memory_live else set()
+    names |= {"shows_a_run"} if reading.marks or reading.bars else set()
     names |= {"any_line"} if reading.last_line[1].strip() else set()
     return Facts(frozenset(names), tuple(live), tuple(swallowed), fatal, place, numbers, named), timeline
