@@ -211,7 +211,7 @@ def _matches(process: Mapping[str, Any], pattern: str) -> list[tuple[tuple[str |
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
     "number": (int, float),
-    "float": (int, float),
+    "float": (int, float, str),
     "str": (str,),
     "map": (dict,),
     "list": (list,),
@@ -224,8 +224,14 @@ def _check_value(tree: Tree, where: tuple[str | int, ...], value: Any, key: Mapp
     if kind == "bool" or is_placeholder(value) or (value is None and ("on_null" in key or kind == "map")):
         return
     sizes = value if kind == "size" and isinstance(value, list) else []
-    if not isinstance(value, _TYPES[kind]) or any(not isinstance(s, int) and not is_placeholder(s) for s in sizes):
-        raise _at(tree, where, f"job.error.type_{kind}", value=_shown(value))
+    right = isinstance(value, _TYPES[kind]) and all(isinstance(size, int) or is_placeholder(size) for size in sizes)
+    if kind == "float" and isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            right = False
+    if not right:
+        raise _at(tree, where, f"job.error.type_{'number' if kind == 'float' else kind}", value=_shown(value))
 
 
 def _at(tree: Tree, where: tuple[str | int, ...], key: str, path: str | None = None, **values: Any) -> JobError:

@@ -35,11 +35,11 @@ class Node:
 
     __slots__ = (
         "_entries",
-        "_merged",
         "anchor",
         "body",
         "end",
         "flow",
+        "inherited",
         "items",
         "kind",
         "start",
@@ -61,7 +61,7 @@ class Node:
         self.target: Node | None = None
         self.value: Any = None
         self.items: list[Any] = []
-        self._merged: dict[Any, Entry] | None = None
+        self.inherited: list[Entry] = []  # what its merge keys bring, in the order in which later ones win
         self._entries: dict[str, Entry] | None = None
 
     @property
@@ -75,30 +75,15 @@ class Node:
         return self.kind == "scalar" and self.tag == "merge"
 
     @property
-    def merged(self) -> dict[Any, Entry]:
-        """The pairs by their own keys: a repeated key's last value, merged keys under the mapping's own."""
-        if self._merged is None:
-            pairs: dict[Any, Entry] = {}
-            for key, value in self.items:
-                if key.is_merge:
-                    found = value.real
-                    for source in reversed(found.items) if found.kind == "seq" else (found,):
-                        for name, entry in source.real.merged.items():
-                            pairs[name] = Entry(entry.key, entry.value, False)
-            for key, value in self.items:
-                if not key.is_merge:
-                    pairs[key.real.value] = Entry(key, value, True)
-            self._merged = pairs
-        return self._merged
-
-    @property
     def entries(self) -> dict[str, Entry]:
-        """The pairs as AI Toolkit sees them: keys become strings, since every job goes through JSON once.
+        """The pairs as AI Toolkit sees them: of a repeated key the last, inherited ones under the mapping's own.
 
-        Source: toolkit/config.py preprocess_config.
+        Keys become strings, since every job goes through JSON once (toolkit/config.py preprocess_config).
         """
         if self._entries is None:
-            self._entries = {_json_key(name): entry for name, entry in self.merged.items()}
+            own = [Entry(key, value, True) for key, value in self.items if not key.is_merge]
+            pairs = {entry.key.real.value: entry for entry in (*self.inherited, *own)}
+            self._entries = {_json_key(name): entry for name, entry in pairs.items()}
         return self._entries
 
 

@@ -24,7 +24,7 @@ from yaml.events import (
 from yaml.resolver import Resolver
 
 from .errors import JobError, wrong
-from .tree import NESTING_LIMIT, NODE_LIMIT, VALUE_LIMIT, Node, Tree, line_of
+from .tree import NESTING_LIMIT, NODE_LIMIT, VALUE_LIMIT, Entry, Node, Tree, line_of
 
 _CORE = "tag:yaml.org,2002:"
 _NUMBER_LENGTH = 400  # digits; reading a longer number costs time that grows with its square
@@ -131,9 +131,11 @@ def _root(text: str, masked: str) -> Node:
             pending.pop()
             node.end = _place(event)[node.flow]
             _check_collection(text, node)
-            pairs += len(node.merged) if node.kind == "map" else 0
-            if pairs > VALUE_LIMIT:
-                raise wrong("job.error.explodes", line=line_of(text, node.start), limit=VALUE_LIMIT)
+            if node.kind == "map" and any(key.is_merge for key, _ in node.items):
+                pairs += sum(len(source.items) + len(source.inherited) for source in _merge_sources(node))
+                if pairs > VALUE_LIMIT:
+                    raise wrong("job.error.explodes", line=line_of(text, node.start), limit=VALUE_LIMIT)
+                _inherit(node)
             continue
         if not isinstance(event, (AliasEvent, ScalarEvent, MappingStartEvent, SequenceStartEvent)):
             continue
@@ -165,10 +167,11 @@ def _node(text: str, event: Any, anchors: dict[str, Node], open_nodes: list[Node
     start, end = _place(event)
     node: Node
     if isinstance(event, AliasEvent):
-        target = anchors.get(str(event.anchor))
+        name = str(event.anchor)
+        target = anchors.get(name)
         if target is None or any(target is node for node in open_nodes):
             key = "job.error.alias" if target is None else "job.error.recursive"
-            raise wrong(key, line=_line(event), name=event.anchor[:60])
+            raise wrong(key, line=_line(event), name=name[:60])
         node = Node("alias", start, start, end)
         node.target = target
         return node
@@ -234,6 +237,39 @@ def _set_value(node: Node, event: Any) -> None:
         raise wrong("job.error.tag", line=line, tag=_short(tag))
 
 
+def _merge_sources(node: Node) -> list[Node]:
+    """What a mapping's merge keys name, in the order written."""
+    found = [value.real for key, value in node.items if key.is_merge]
+    return [source.real for value in found for source in (value.items if value.kind == "seq" else [value])]
+
+
+def _inherit(node: Node) -> None:
+    """Lets PyYAML say what a mapping inherits: of two merged mappings the first wins, but for version 6.0.4's last."""
+    keys: dict[int, Entry] = {}
+
+    def mapping(source: Node) -> yaml.MappingNode:
+        pairs = [*source.inherited, *(Entry(k, v, False) for k, v in source.items if not k.is_merge)]
+        return yaml.MappingNode(_CORE + "map", [(_key(entry, keys), entry.value) for entry in pairs])
+
+    asked = []
+    for key, value in node.items:
+        if key.is_merge:
+            found = value.real
+            sources: Any = [mapping(item.real) for item in found.items] if found.kind == "seq" else mapping(found)
+            merged = yaml.SequenceNode(_CORE + "seq", sources) if found.kind == "seq" else sources
+            asked.append((yaml.ScalarNode(_CORE + "merge", "<<"), merged))
+    answer = yaml.MappingNode(_CORE + "map", asked)
+    _tools()[1].flatten_mapping(answer)
+    node.inherited = [keys[id(key)] for key, _ in answer.value]
+
+
+def _key(entry: Entry, keys: dict[int, Entry]) -> yaml.ScalarNode:
+    raw = entry.key.real.value
+    scalar = yaml.ScalarNode(_CORE + "str", raw if isinstance(raw, str) else repr(raw))
+    keys[id(scalar)] = Entry(entry.key, entry.value, False)
+    return scalar
+
+
 def _check_collection(text: str, node: Node) -> None:
     """What PyYAML's constructor would refuse in a finished collection: bad keys, bad merges, a lone ``=``."""
     if node.kind == "seq":
@@ -243,13 +279,10 @@ def _check_collection(text: str, node: Node) -> None:
         for key, value in node.items:
             if key.real.kind != "scalar":
                 raise wrong("job.error.key", line=line_of(text, key.start))
-            if key.is_merge:
-                found = value.real
-                sources = found.items if found.kind == "seq" else [value]
-                if any(source.real.kind != "map" for source in sources):
-                    raise wrong("job.error.merge", line=line_of(text, key.start))
-            elif not key.is_merge:
+            if not key.is_merge:
                 values.append(value)
+        if any(source.kind != "map" for source in _merge_sources(node)):
+            raise wrong("job.error.merge", line=line_of(text, node.start))
     for value in values:
         if value.real.kind == "scalar" and value.real.tag in ("merge", "value"):
             raise wrong("job.error.value", line=line_of(text, value.start), value=value.real.value, type="str")
