@@ -29,10 +29,14 @@ class FrameGrid:
         """The smallest legal count of more than one frame: with one, AI Toolkit looks for still images."""
         return self.first if self.first > 1 else self.first + self.step
 
-    def fewer(self, frames: int, keep: float, cap: int | None = None) -> int | None:
-        """A legal count of about the share ``keep``, or at most ``cap``; ``None`` at the shortest clip."""
+    def fewer(self, frames: int, keep: float, cap: int | None = None, least: int = 0) -> int | None:
+        """A legal count of about the share ``keep``, or at most ``cap``; ``None`` where that would be below ``least``.
+
+        Never one frame.
+        """
         wanted = self.at_most(cap if cap is not None and cap < frames else frames * keep)
-        target = max(wanted, self.shortest_clip)
+        lowest = max(self.shortest_clip, self.at_most(least + self.step - 1))
+        target = max(wanted, lowest)
         return target if target < frames else None
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..contracts import Change, Correction, Diagnosis, Job, Language, Sentence, Strength, say
+from ..guard.draft import draft
 from ..guard.ladders import Rung, ladder, levers_without_a_job
-from ..guard.levers import Edit, Move
+from ..guard.levers import Move
 from ..guard.places import where
 from ..guard.situation import Situation
 from ..job import edit, locked, settings
@@ -68,16 +69,14 @@ class _Pulling:
         return tuple(self.changes.values()), tuple(self.notes)
 
     def _pull_rung(self, rung: Rung) -> bool:
-        blocked: list[Edit] = []
+        """Make the rung's first move that no lock forbids; whether there was one."""
+        name = rung.lever.name
         for move in rung.moves(self.at):
-            required = [each for each in move if not each.companion and locked(each.path, self.locks)]
-            if not required:
-                self._make(rung.lever.name, move)
+            blocked = [each for each in move if not each.companion and locked(each.path, self.locks)]
+            if not blocked:
+                self._make(name, move)
                 return True
-            blocked += required
-        if blocked:
-            name = say(f"lever.{rung.lever.name}.name")
-            self.notes[say("correct.locked", lever=name, path=blocked[0].path)] = None
+            self.notes[say("correct.locked", lever=say(f"lever.{name}.name"), path=blocked[0].path)] = None
         return False
 
     def _make(self, lever: str, move: Move) -> None:
@@ -91,9 +90,7 @@ class _Pulling:
             old = known.old if known else before.written(path)
             place = where(path, self.at.architecture)
             self.changes[path] = Change(lever, path, old, each.new, each.reason, each.price, place)
-        if self.at.strength == "safe":  # the levers that follow have to see what this one did
-            edited = edit(self.job, tuple(self.changes.values()))
-            self.at = replace(self.at, settings=settings(edited))
+        self.at = replace(self.at, settings=draft(self.job, self.changes.values()))
 
 
 def _advice(diagnosis: Diagnosis, locks: Sequence[str]) -> tuple[Change, ...]:

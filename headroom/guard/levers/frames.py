@@ -14,7 +14,8 @@ from .preview_sizes import limit_previews
 class Frames(Lever):
     """Fewer frames in every dataset that has more, always a count the model's VAE takes.
 
-    One step of the grid would free a few percent; a move keeps a share (``keep``) or, with ``cap``, at most so many.
+    One step of the grid would free a few percent: a move keeps a share (``keep``) or, with ``cap``, a conservative
+    count; ``least``: nothing goes below it.
     Where the failure may have been a preview, the previews follow. Source: toolkit/dataloader_mixins.py
     (auto_frame_count takes as many frames as a clip has; a fixed count is not checked there).
     """
@@ -27,7 +28,9 @@ class Frames(Lever):
         if grid is None or not (fixed or automatic):
             return
         cap = self.entry["cap"] if how.get("cap") else None
-        target = self._usual(at, grid) if automatic else grid.fewer(max(fixed.values()), self.entry["keep"], cap)
+        target = self._usual(at, grid)
+        if not automatic:
+            target = grid.fewer(max(fixed.values()), self.entry["keep"], cap, how.get("least", 0))
         if target is None:
             return
         edits: list[Edit] = []
@@ -43,7 +46,7 @@ class Frames(Lever):
                 edits.append(self.set(path, new, "previews", companion=True, new=target))
         yield tuple(edits)
 
-    def _usual(self, at: Situation, grid: FrameGrid) -> int:
+    def _usual(self, at: Situation, grid: FrameGrid) -> int | None:
         """The count for datasets whose clips decided so far: what the form starts with, none above the cap."""
         start = at.architecture.starts_with("datasets[].num_frames")
         usual = start if start > 1 else self.entry["cap"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..situation import Situation
@@ -13,8 +13,9 @@ from .preview_sizes import limit_previews, most_frames, most_pixels
 class Sampling(Lever):
     """Previews take memory by their size and frames; their number and steps take time.
 
-    ``to``: ``smaller`` (``least_side``: no side gets shorter; ``cap``: all that it calls for at once), ``tiled`` (the
-    decode, where the model can), ``off``. Sources: jobs/process/BaseSDTrainProcess.py run (disable_sampling beats
+    ``to``: ``smaller`` (``least_side``, ``least_frames``: nothing goes below; ``cap``: to conservative sizes at once),
+    ``tiled`` (the decode, where the model can), ``off`` (``unseen``: if the job at hand does not show its previews,
+    as an excerpt or another program's). Sources: jobs/process/BaseSDTrainProcess.py run (disable_sampling beats
     every other sampling key; skip_first_sample does not skip a ``first_sample`` section).
     """
 
@@ -26,24 +27,25 @@ class Sampling(Lever):
         if how["to"] == "tiled":
             yield from self._tiled(at)
         elif how["to"] == "smaller":
-            yield from self._smaller(at, how.get("least_side", self.entry["least_side"]), how.get("cap", False))
-        elif at.stage != "unknown" or at.previews:
+            yield from self._smaller(at, how.get("cap", False), {**self.entry["least"], **how})
+        elif not at.previews if how.get("unseen") else at.previews or at.stage != "unknown":
             yield (self.set("train.disable_sampling", True, "off"),)
             skippable = at.stage == "baseline_sample" and not at.settings.has("first_sample")
             if skippable and at.get("train.skip_first_sample") is False:
                 yield (self.set("train.skip_first_sample", True, "skip"),)
 
-    def _smaller(self, at: Situation, least_side: int, cap: bool) -> Iterator[Move]:
+    def _smaller(self, at: Situation, cap: bool, least: Mapping[str, int]) -> Iterator[Move]:
         frames = pixels = None
         if at.architecture.frames is not None and most_frames(at) > 1:
+            most = self.entry["cap"]["frames"] if cap else None
             frames = at.architecture.frames.fewer(
-                most_frames(at), self.entry["keep_frames"], self.entry["cap"]["frames"] if cap else None
+                most_frames(at), self.entry["keep_frames"], most, least["least_frames"]
             )
         if at.architecture.kind != "audio" and (cap or frames is None):
             pixels = most_pixels(at) * self.entry["keep_pixels"]
             if cap:
                 pixels = min(pixels, self.entry["cap"]["side"] ** 2)
-        edits = limit_previews(at, frames, pixels, least_side) or limit_previews(at, frames)
+        edits = limit_previews(at, frames, pixels, least["least_side"]) or limit_previews(at, frames)
         if edits:
             yield tuple(self.set(path, new, _why(path)) for path, new in edits.items())
 
