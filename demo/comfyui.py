@@ -146,7 +146,9 @@ class ComfyUI:
 
         Raises ComfyUIFailure when the server refuses it or it has not ended in time.
         """
-        status, answer = self.call("/prompt", {"prompt": prompt, "extra_data": extra_data or {}})
+        # With a client's name, the answer also holds what nodes show that were not run again.
+        asked = {"prompt": prompt, "extra_data": extra_data or {}, "client_id": "headroom"}
+        status, answer = self.call("/prompt", asked)
         if status != 200 or answer["node_errors"]:
             raise ComfyUIFailure(f"ComfyUI refused the prompt: {json.dumps(answer, ensure_ascii=False)}")
         prompt_id = answer["prompt_id"]
