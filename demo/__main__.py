@@ -58,6 +58,7 @@ def main() -> int:
     from demo.comfyui import ComfyUI, ComfyUIFailure
     from demo.environment import COMFYUI, EnvironmentFailure, prepare
 
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     options = _arguments()
     base = OUT / "comfyui"
     prompt = json.loads((ROOT / "demo" / "paste_a_failure.api.json").read_text(encoding="utf-8"))

@@ -31,7 +31,11 @@ function diagnosisParts(panel) {
   }
   if (panel.diff.length) parts.push(folded(say("diff"), diff(panel.diff)));
   if (panel.warnings.length) parts.push(section(headings.warnings, ...paragraphs(panel.warnings)));
-  if (panel.evidence.length) parts.push(folded(headings.evidence, ...panel.evidence.map((line) => evidence(line, headings))));
+  if (panel.evidence.length) {
+    const lines = folded(headings.evidence, ...panel.evidence.map((line) => evidence(line, headings)));
+    lines.open = !panel.changes.length; // without a change to read, the lines are what there is to read
+    parts.push(lines);
+  }
   if (panel.notes.length) parts.push(folded(headings.notes, ...paragraphs(panel.notes)));
   return parts;
 }

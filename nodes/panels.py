@@ -67,7 +67,8 @@ def _diagnosis_panel(recovery: Recovery, lang: str) -> dict[str, Any]:
 
 
 def _diff(before: Job | None, after: Job | None) -> list[str]:
-    return masked("\n".join(diff_lines(before, after))).split("\n") if before and after else []
+    lines = diff_lines(before, after) if before and after else []
+    return masked("\n".join(lines)).split("\n") if lines else []
 
 
 def job_panel(carried: CarriedJob) -> dict[str, Any]:
