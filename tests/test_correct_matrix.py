@@ -21,6 +21,7 @@ from headroom.contracts import Change, Correction, Diagnosis, Job, Media, Stage,
 from headroom.guard.architectures import Architecture, architecture
 from headroom.job import locked, read_job, settings
 from headroom.recovery.correct import correct
+from headroom.report.wording import LANGUAGES, words
 
 STAGES: tuple[Stage, ...] = ("startup", "load", "cache", "baseline_sample", "train", "sample", "save", "unknown")
 MEDIA: tuple[Media, ...] = ("image", "video")
@@ -105,6 +106,15 @@ def test_next_pulls_one_lever(matrix: list[Corrected]) -> None:
     for case in matrix:
         if case.strength == "next":
             assert len({change.lever for change in case.changes}) <= 1
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_everything_said_is_said_in_both_languages(matrix: list[Corrected], lang: str) -> None:
+    for case in matrix:
+        for change in case.changes:
+            assert words(change.reason, lang) and words(change.price, lang) and words(change.where, lang)
+        for note in case.correction.notes:
+            assert words(note, lang)
 
 
 def test_only_the_changed_values_read_differently(matrix: list[Corrected]) -> None:

@@ -35,11 +35,12 @@ def ladder(at: Situation, strength: Strength) -> tuple[Rung, ...]:
 
 
 def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
-    """The first levers that a ladder has for the failure, where nothing is known of the job."""
+    """The first levers that a ladder has for the failure where nothing is known of the job, then those of video."""
     table = configs.load("ladders")
-    rungs = table["ladders"][_answer(diagnosis.cause, diagnosis.stage, (diagnosis.inside,))]["image"]
-    found = {rung.lever.name: rung.lever for rung in map(_rung, rungs)}
-    return tuple(found.values())[: table["advice_without_job"]]
+    orders = table["ladders"][_answer(diagnosis.cause, diagnosis.stage, (diagnosis.inside,))]
+    image, video = ([_rung(each).lever for each in orders[media]] for media in ("image", "video"))
+    first = list(dict.fromkeys(lever for lever in image if "advice" in lever.entry))[: table["advice_without_job"]]
+    return (*first, *dict.fromkeys(lever for lever in video if lever not in image))
 
 
 def _answer(cause: str, stage: str, caching: tuple[str, ...]) -> str:
