@@ -36,8 +36,9 @@ def edit(job: Job, changes: Sequence[Change], comments: Language | None = None) 
             places.append((steps, value, note))
     for together in (True, False):
         text = _apply(tree, places, together)
-        if text is not None and _reads_as(text, job.syntax, wanted):
-            return Job(text, job.syntax, job.origin, wanted)
+        data = _data_of(text, job.syntax) if text is not None else None
+        if text is not None and first_difference(data, wanted) is None:
+            return Job(text, job.syntax, job.origin, data)
     raise wrong("job.error.edit", path=", ".join(change.path for change in changes))
 
 
@@ -59,11 +60,11 @@ def _apply(tree: Tree, places: Sequence[tuple[Steps, Any, str | None]], together
         raise
 
 
-def _reads_as(text: str, syntax: Literal["yaml", "json"], wanted: Any) -> bool:
+def _data_of(text: str, syntax: Literal["yaml", "json"]) -> Any:
     try:
-        return first_difference(read_tree(text, syntax).data, wanted) is None
+        return read_tree(text, syntax).data
     except JobError:
-        return False
+        return None
 
 
 def _expand(tree: Tree, path: str) -> list[Steps]:

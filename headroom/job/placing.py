@@ -161,9 +161,9 @@ class Placing:
         inherited = node.entries.get(key)
         if inherited is not None and rest:  # it comes through a merge key: all of it is written out here
             text = self._written(inherited.value, rest, value)
-            return (
-                self._add_flow(node, key, text, note) if node.flow else self._add_lines(node, [f"{key}: {text}"], note)
-            )
+            if node.flow:
+                return self._add_flow(node, key, text, note)
+            return self._add_lines(node, [f"{yaml_scalar(key)}: {text}"], note)
         value = _nested(rest, value)
         if node.flow:
             return self._add_flow(node, key, json_text(value) if self.json else yaml_flow(value), note)

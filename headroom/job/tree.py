@@ -42,6 +42,7 @@ class Node:
         "inherited",
         "items",
         "kind",
+        "raw",
         "start",
         "style",
         "tag",
@@ -60,6 +61,7 @@ class Node:
         self.anchor: str | None = None
         self.target: Node | None = None
         self.value: Any = None
+        self.raw = ""  # a scalar's text as PyYAML scans it
         self.items: list[Any] = []
         self.inherited: list[Entry] = []  # what its merge keys bring, in the order in which later ones win
         self._entries: dict[str, Entry] | None = None

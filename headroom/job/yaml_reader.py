@@ -186,6 +186,7 @@ def _node(text: str, event: Any, anchors: dict[str, Node], open_nodes: list[Node
     if isinstance(event, ScalarEvent):
         node = Node("scalar", start, min(body, end), end)
         node.style = event.style
+        node.raw = event.value
         _set_value(node, event)
     else:
         node = Node("map" if isinstance(event, MappingStartEvent) else "seq", start, body, end)
@@ -264,8 +265,7 @@ def _inherit(node: Node) -> None:
 
 
 def _key(entry: Entry, keys: dict[int, Entry]) -> yaml.ScalarNode:
-    raw = entry.key.real.value
-    scalar = yaml.ScalarNode(_CORE + "str", raw if isinstance(raw, str) else repr(raw))
+    scalar = yaml.ScalarNode(_CORE + "str", entry.key.real.raw)
     keys[id(scalar)] = Entry(entry.key, entry.value, False)
     return scalar
 
