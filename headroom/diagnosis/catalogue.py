@@ -27,7 +27,7 @@ class Message:
     def pattern(self) -> re.Pattern[str] | None:
         return compile_pattern(self.expression) if self.expression else None
 
-    def found_in(self, text: str) -> bool:
+    def proved_by(self, text: str) -> bool:
         """Whether the text says it. ``text`` is the line, or the whole sentence where ``in_sentence``."""
         if self.pattern:
             return bool(self.pattern.search(text))
@@ -88,6 +88,21 @@ class Catalogue:
     bars: tuple[tuple[str, tuple[str, ...]], ...]
     lines: Lines
     ended_by: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _texts(self) -> list[tuple[str, int]]:
+        return [(text, index) for index, message in enumerate(self.messages) for text in message.find]
+
+    def candidates(self, low: str) -> list[Message]:
+        """The messages whose texts stand in a lower-cased line, in the catalogue's order."""
+        found = {index for text, index in self._texts if text in low}
+        return [self.messages[index] for index in sorted(found)]
+
+    def marks_on(self, line: str) -> list[tuple[str, Mark]]:
+        """The marks of a line, the first of each kind."""
+        kinds = (("marker", self.markers), ("code", self.code), ("hint", self.hints))
+        found = [(kind, mark) for kind, marks in kinds for mark in marks if mark.text in line and mark.on(line)]
+        return [each for at, each in enumerate(found) if at == 0 or found[at - 1][0] != each[0]]
 
     @cached_property
     def worth_a_look(self) -> re.Pattern[bytes]:

@@ -17,6 +17,7 @@ _SENTENCE_LINES = 14
 _SENTENCE_BYTES = 4096
 _LONGEST_LINE = 65536
 _WORTH_COMPILING = 65536
+_REMEMBERED = 2048
 _ANY_LINE = re.compile(rb"[^\r\n]+")
 _LONGEST_EVIDENCE = 600
 _KEPT = 64  # findings of one message, marks and tracebacks are kept from both ends
@@ -58,6 +59,8 @@ class _Reader:
         self.base = 0  # bytes of the chunks already read
         self.line = 1  # line number at `counted`
         self.counted = 0
+        self.kept: dict[str, list[Finding]] = {}
+        self.seen: dict[str, list[Message]] = {}
         self.sentence_until: dict[str, int] = {}
         self.last_bar_at = -1
 
@@ -91,7 +94,7 @@ class _Reader:
         reading.lines = self._line_at(text, len(text)) if text else self.line
         last = re.split(rb"[\r\n]", tail[-_LONGEST_LINE:])[-1].decode("utf-8", "replace")
         reading.last_line = (self._line_before_end(text, tail), last[-_LONGEST_EVIDENCE:])
-        reading.findings.sort(key=lambda finding: finding.at)
+        reading.findings = sorted((each for kept in self.kept.values() for each in kept), key=lambda each: each.at)
         reading.marks.sort(key=lambda mark: mark.at)
 
     def _line_before_end(self, text: bytes, tail: bytes) -> int:
@@ -184,15 +187,13 @@ class _Reader:
         number = self._line_at(text, start)
         sentence: list[tuple[int, str]] | None = None
         warning = bool(lines.warning.match(line))
-        for message in self.known.messages:
-            if warning and not message.in_warnings:
-                continue
-            if not any(each in low for each in message.find) or self.sentence_until.get(message.id, -1) >= at:
+        for message in self._candidates(low):
+            if (warning and not message.in_warnings) or self.sentence_until.get(message.id, -1) >= at:
                 continue
             if message.in_sentence:
                 sentence = sentence or self._sentence(text, start, end, number)
                 self._sentence_finding(message, at, sentence)
-            elif message.found_in(line):
+            elif message.proved_by(line):
                 self._keep(message, at, ((number, line.strip()[:_LONGEST_EVIDENCE]),), {})
         self._stage_marks(line, at, number)
         if lines.traceback in line:
@@ -207,6 +208,15 @@ class _Reader:
         if self.reading.config_json is None and lines.config_banner.search(line):
             config = lines.config_body.match(text, end)
             self.reading.config_json = config[1].decode("utf-8", "replace") if config else None
+
+    def _candidates(self, low: str) -> list[Message]:
+        """As the catalogue's, remembered: logs repeat their lines, and failing ones their tracebacks."""
+        found = self.seen.get(low)
+        if found is None:
+            if len(self.seen) >= _REMEMBERED:
+                self.seen.clear()
+            found = self.seen[low] = self.known.candidates(low)
+        return found
 
     def _sentence(self, text: bytes, start: int, end: int, number: int) -> list[tuple[int, str]]:
         """The line and the lines that may continue it, each with its number and without rank or time stamps."""
@@ -255,7 +265,7 @@ class _Reader:
     def _found(self, message: Message, joined: str, first: int) -> int:
         """How far into the joined lines the message reaches; 0 where it is not there or starts in a later line."""
         if message.pattern is None:
-            return first if message.found_in(joined) else 0
+            return first if message.proved_by(joined) else 0
         match = message.pattern.search(joined)
         return max(match.end(), 1) if match and match.start() <= first else 0
 
@@ -263,22 +273,19 @@ class _Reader:
         self, message: Message, at: int, cited: tuple[tuple[int, str], ...], sizes: dict[str, list[float]]
     ) -> None:
         line, text = cited[0]
-        kept = [finding for finding in self.reading.findings if finding.message == message.id]
+        kept = self.kept.setdefault(message.id, [])
         doubled = bool(kept) and kept[-1].text == text and line - kept[-1].line <= 5 and self.last_bar_at < kept[-1].at
         if not doubled or not kept:
             self.reading.counts[message.id] = self.reading.counts.get(message.id, 0) + 1
         if len(kept) >= _KEPT:
-            self.reading.findings.remove(kept[_KEPT // 2])
-        self.reading.findings.append(Finding(message.id, message.says, at, line, text, cited, sizes))
+            del kept[_KEPT // 2]
+        kept.append(Finding(message.id, message.says, at, line, text, cited, sizes))
 
     # ------------------------------------------------------------------ where in the run
 
     def _stage_marks(self, line: str, at: int, number: int) -> None:
-        for kind, marks in (("marker", self.known.markers), ("code", self.known.code), ("hint", self.known.hints)):
-            for mark in marks:
-                if mark.on(line):
-                    self._mark(StageMark(mark.stage, kind, at, number, line.strip()[:_LONGEST_EVIDENCE]))
-                    break
+        for kind, mark in self.known.marks_on(line):
+            self._mark(StageMark(mark.stage, kind, at, number, line.strip()[:_LONGEST_EVIDENCE]))
 
     def _mark(self, mark: StageMark) -> None:
         marks = self.reading.marks
