@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import __version__
-from .contracts import Known, Language, say
+from .contracts import Known, Language, Sentence, say
 from .job import JobError, read_job_file
 from .recovery import Recovery, recover
 from .report.report import as_json, report
@@ -27,6 +27,10 @@ CANCELLED = 130
 
 class InputError(Exception):
     """An input that is wrong: which one, why, and what to do, in one line."""
+
+    def __init__(self, sentence: Sentence) -> None:
+        super().__init__(sentence.key)
+        self.sentence = sentence
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 def _source(options: argparse.Namespace) -> Iterator[Path]:
     """The log's path; standard input is set down in a temporary file, however long it is."""
     if (options.log is None) == (options.run is None):
-        raise InputError("give either --log FILE (or - for standard input) or --run DIR")
+        raise InputError(say("cli.error.log_or_run"))
     if options.log != "-":
         yield Path(options.log or options.run)
         return
@@ -104,8 +108,8 @@ def _diagnose(options: argparse.Namespace) -> int:
     else:
         print(report(found, lang), end="")
         if options.out:
-            key, path = ("report.written", written) if written else ("report.not_written", options.out)
-            print("\n" + words(say(key, path=path), lang))
+            key = "report.written" if written else "report.not_written"
+            print("\n" + words(say(key, path=options.out), lang))
         elif found.correction.job and found.correction.changes:
             print("\n" + words(say("report.corrected"), lang) + ":\n\n" + found.correction.job.text, end="")
     return 0
@@ -127,13 +131,14 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run_verb(options)
-    except JobError as error:
-        message = words(error.sentence, _language(options.lang))
-    except InputError as error:
-        message = str(error)
+    except (JobError, InputError) as error:
+        sentence = error.sentence
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
-        message = f"{error.filename or options.log or options.run}: {error.strerror or error}"
+        sentence = say("cli.error.file", path=error.filename or options.log or options.run, why=error.strerror or error)
     except KeyboardInterrupt:
         return CANCELLED
-    print(f"headroom {options.verb}: {message}", file=sys.stderr)
+    print(f"headroom {options.verb}: {words(sentence, _language(options.lang))}", file=sys.stderr)
     return WRONG_INPUT
