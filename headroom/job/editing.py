@@ -36,7 +36,7 @@ def edit(job: Job, changes: Sequence[Change], comments: Language | None = None) 
             places.append((steps, value, note))
     for together in (True, False):
         text = _apply(tree, places, together)
-        data = _data_of(text, job.syntax) if text is not None else None
+        data: Any = _data_of(text, job.syntax) if text is not None else None
         if text is not None and first_difference(data, wanted) is None:
             return Job(text, job.syntax, job.origin, data)
     raise wrong("job.error.edit", path=", ".join(change.path for change in changes))

@@ -48,8 +48,10 @@ def _space(text: str, at: int) -> int:
 
 def _syntax_error(text: str, error: JSONDecodeError) -> JobError:
     at = _space(text, error.pos)
-    if text[at : at + 1] == "#" or text[at : at + 2] in ("//", "/*"):
+    if text[at : at + 2] in ("//", "/*"):
         return wrong("job.error.json_comment", line=line_of(text, at))
+    if text[at : at + 1] == "#":
+        return wrong("job.error.json_hash", line=line_of(text, at))
     before = text[: error.pos].rstrip()
     if before.endswith(",") and text[at : at + 1] in ("}", "]"):
         return wrong("job.error.json_comma", line=line_of(text, len(before)))

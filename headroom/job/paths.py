@@ -42,7 +42,7 @@ def parse_path(path: str) -> tuple[int | str, Steps]:
             return process, ()
     steps: list[Any] = []
     at = 0
-    while at < len(text):
+    while at < len(text) and text[0] != ".":
         found = _STEP.match(text, at)
         if not found or (found[2] and not steps):
             break
@@ -66,11 +66,10 @@ def locked(path: str, locks: Sequence[str]) -> bool:
     that is no path.
     """
     process, steps = _canonical(path)
-    for lock in locks:
-        other_process, other = _canonical(lock)
-        if _same(process, other_process) and all(_same(a, b) for a, b in zip(steps, other, strict=False)):
-            return True
-    return False
+    return any(
+        _same(process, other_process) and all(_same(a, b) for a, b in zip(steps, other, strict=False))
+        for other_process, other in [_canonical(lock) for lock in locks]
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

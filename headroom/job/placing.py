@@ -135,7 +135,7 @@ class Placing:
         if node.kind == "seq":
             return f"[{', '.join(self._copy(item) for item in node.items)}]"
         written = self.source[node.body : node.end]
-        quoted = node.style in ("'", '"') and not _LINE_END.search(written, 0, len(written) - 1)
+        quoted = node.style in ("'", '"') and _LINE_END.search(written).end() == len(written)  # type: ignore[union-attr]
         if node.tag is None and written and (quoted or (node.style is None and _SAFE_IN_FLOW.fullmatch(written))):
             return written
         return yaml_scalar(node.value)

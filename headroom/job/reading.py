@@ -98,8 +98,8 @@ def _parse(text: str, syntax: Syntax | None) -> tuple[Syntax, Tree]:
         try:
             return "json", read_json(text)
         except JobError as error:
-            if not error.reason.startswith("job.error.json"):
-                raise
+            if error.reason == "job.error.json_comment" or not error.reason.startswith("job.error.json"):
+                raise  # YAML might take a // for the beginning of a key
             first = error
     try:
         return "yaml", read_yaml(text)
@@ -123,7 +123,7 @@ def _check(tree: Tree) -> None:
     if not isinstance(data, dict):
         raise wrong("job.error.is_log" if _is_log(tree.text) else "job.error.not_mapping", line=1)
     if not ("job" in data and "config" in data):
-        _check_lookalikes(data)
+        _check_lookalikes(data, tree.text)
         missing = "job" if "job" not in data else "config"
         raise wrong("job.error.missing", path=missing)
     if data["job"] not in table["job_kinds"]:
@@ -148,7 +148,7 @@ def _check(tree: Tree) -> None:
             _check_process(tree, process, index)
 
 
-def _check_lookalikes(data: Mapping[str, Any]) -> None:
+def _check_lookalikes(data: Mapping[str, Any], text: str) -> None:
     """Other documents that get pasted by mistake."""
     nodes = data.get("nodes")
     graph = isinstance(nodes, list) and "links" in data
@@ -159,6 +159,8 @@ def _check_lookalikes(data: Mapping[str, Any]) -> None:
         raise wrong("job.error.is_process")
     if "process" in data and "name" in data:
         raise wrong("job.error.is_config")
+    if _is_log(text):
+        raise wrong("job.error.is_log")
 
 
 def _check_name(tree: Tree, name: Any) -> None:

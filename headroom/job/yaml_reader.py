@@ -90,9 +90,10 @@ def _unmask(value: str) -> str:
 
 
 def _syntax_error(text: str, error: yaml.MarkedYAMLError) -> JobError:
-    mark: Any = error.problem_mark or error.context_mark
-    line = line_of(text, mark.index) if mark else None
     problem = error.problem or error.context or ""
+    open_end = "end of stream" in problem or "stream end" in problem  # name the quote or bracket that was left open
+    mark: Any = (open_end and error.context_mark) or error.problem_mark or error.context_mark
+    line = line_of(text, mark.index) if mark else None
     if "\\t" in problem:
         return wrong("job.error.tab", line=line)
     if "single document" in f"{error.context} {problem}":
