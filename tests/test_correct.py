@@ -174,6 +174,15 @@ def test_a_lock_on_a_companion_keeps_only_that() -> None:
     assert "correct.companion_locked" in notes(found)
 
 
+def test_a_lock_holds_for_a_key_that_would_follow_another() -> None:
+    plain = edited(("quantize: true", "low_vram: true"))
+    assert list(paths(correct(plain, failed("load")))) == ["model.quantize"]
+    found = correct(plain, failed("load"), locks=["model.quantize_te"])
+    assert list(paths(found)) == ["model.layer_offloading"] and "correct.locked" in notes(found)
+    said = edited(("quantize: true", "low_vram: true\n        quantize_te: false"))
+    assert list(paths(correct(said, failed("load"), locks=["model.quantize_te"]))) == ["model.quantize"]
+
+
 @pytest.mark.parametrize("lock", ["datasets[*]", "datasets", "datasets[0]", "datasets[0].resolution"])
 def test_a_lock_above_a_key_locks_it(lock: str) -> None:
     assert "datasets[0].resolution" not in paths(correct(read_job(JOB), failed(), "safe", [lock]))
@@ -232,6 +241,10 @@ def test_without_a_job_the_ladder_is_advice() -> None:
     assert correct(None, failed("load")).changes[0].lever == "quantization"
     shared = correct(None, failed("train", "shared_memory", "fix_host"))
     assert [change.path for change in shared.changes] == ["datasets[*].num_workers"]
+    pinned = correct(None, failed("load", "pinned_memory", "fix_host"))
+    assert [(change.path, change.new) for change in pinned.changes] == [
+        ("model.layer_offloading_transformer_percent", 0.5)
+    ]
     assert not correct(None, failed(advice="new_worker")).changes
     for change in found.changes:
         assert all(words(said, lang) for said in (change.reason, change.price, change.where) for lang in LANGUAGES)

@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,9 @@ import pytest
 from job_shapes import ARCHITECTURES, SHAPES
 
 from headroom import configs
-from headroom.contracts import Change, Correction, Diagnosis, Job, Media, Stage, Strength
+from headroom.contracts import Change, Correction, Diagnosis, Job, Language, Media, Stage, Strength
 from headroom.guard.architectures import Architecture, architecture
-from headroom.job import locked, read_job, settings
+from headroom.job import JobError, edit, locked, read_job, read_job_file, settings
 from headroom.recovery.correct import correct
 from headroom.report.wording import LANGUAGES, words
 
@@ -68,8 +70,19 @@ def _corrected() -> Iterator[Corrected]:
 
 
 @pytest.fixture(scope="module")
-def matrix() -> list[Corrected]:
-    return list(_corrected())
+def matrix() -> Iterator[list[Corrected]]:
+    """All combinations; several ask for the same edit of the same job, which is made once."""
+    made: dict[Any, Job] = {}
+
+    def edit_once(job: Job, changes: Sequence[Change], comments: Language | None) -> Job:
+        key = (job.text, comments, *((change.path, repr(change.new)) for change in changes))
+        if key not in made:
+            made[key] = edit(job, changes, comments)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("headroom.recovery.correct"), "edit", edit_once)
+        yield list(_corrected())
 
 
 def test_every_combination_is_answered(matrix: list[Corrected], capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,22 +234,45 @@ def test_one_lever_after_the_other_comes_to_an_end(arch: str, stage: Stage) -> N
 
 @pytest.mark.ai_toolkit
 def test_ai_toolkit_builds_every_corrected_job(matrix: list[Corrected], capsys: pytest.CaptureFixture[str]) -> None:
-    folder, python = os.environ.get("HEADROOM_AI_TOOLKIT"), os.environ.get("HEADROOM_AI_TOOLKIT_PYTHON")
-    if not folder or not python:
+    jobs = [case.job for case in matrix]
+    jobs += [found.job for case in matrix for found in (case.correction, case.with_lock) if found and found.job]
+    count = _build(jobs)
+    with capsys.disabled():
+        print(f"\nAI Toolkit built its config classes from {count} different jobs")
+
+
+@pytest.mark.ai_toolkit
+def test_ai_toolkit_builds_its_own_examples_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = []
+    for file in sorted(Path(_setting("HEADROOM_AI_TOOLKIT"), "config", "examples").rglob("train_*.y*ml")):
+        with suppress(JobError):  # one of them is no valid YAML
+            job = read_job_file(file)
+            for stage in STAGES:
+                jobs += [correct(job, _diagnosis(stage), strength).job for strength in STRENGTHS]
+    count = _build([job for job in jobs if job])
+    assert count > 100
+    with capsys.disabled():
+        print(f"\nAI Toolkit built its config classes from {count} corrections of its own examples")
+
+
+def _setting(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
         pytest.skip("no AI Toolkit: set HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON")
-    jobs = {case.job.text: case.job for case in matrix}
-    jobs |= {case.correction.job.text: case.correction.job for case in matrix if case.correction.job}
-    jobs |= {case.with_lock.job.text: case.with_lock.job for case in matrix if case.with_lock and case.with_lock.job}
-    processes = [job.data["config"]["process"][0] for job in jobs.values()]
+    return value
+
+
+def _build(jobs: list[Job]) -> int:
+    """Has AI Toolkit build its config classes from each different job; how many there were."""
+    folder, python = _setting("HEADROOM_AI_TOOLKIT"), _setting("HEADROOM_AI_TOOLKIT_PYTHON")
+    processes = [job.data["config"]["process"][0] for job in {job.text: job for job in jobs}.values()]
     script = Path(__file__).with_name("ai_toolkit_configs.py")
     ran = subprocess.run(
         [python, str(script), folder], input=json.dumps(processes), capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    wrong = {error for error in json.loads(ran.stdout) if error}
-    assert not wrong
-    with capsys.disabled():
-        print(f"\nAI Toolkit built its config classes from {len(processes)} different jobs")
+    assert {error for error in json.loads(ran.stdout) if error} == set()
+    return len(processes)
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

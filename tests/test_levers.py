@@ -356,6 +356,7 @@ def test_a_recovery_adapter_where_one_is_offered_and_nothing_excludes_it() -> No
     adapter = "uint3|ostris/accuracy_recovery_adapters/qwen_image_torchao_uint3.safetensors"
     assert quantized(job("qwen_image", model={"quantize": True}), "recovery") == [{"model.qtype": adapter}]
     assert quantized(job("qwen_image"), "recovery") == [{"model.quantize": True, "model.qtype": adapter}]
+    assert move("quantization", job("qwen_image"), to="recovery")[0].moves_with_it == "model.quantize_te"
     both = job("qwen_image:2512", model={"quantize": True})
     assert next(iter(quantized(both, "recovery")[0].values())).startswith("uint4|"), "more bits first"
     with_assistant = job("qwen_image", model={"quantize": True, "assistant_lora_path": "a/b.safetensors"})
@@ -513,9 +514,9 @@ def test_the_average_is_switched_off_only_where_it_is_on() -> None:
 def test_each_lever_has_a_name_and_can_say_what_it_advises_without_a_job(lang: str) -> None:
     for name, lever in levers().items():
         assert words(say(f"lever.{name}.name"), lang)
-        if "advice" in lever.entry:
-            assert words(say(f"lever.{name}.advice.reason"), lang) and words(say(f"lever.{name}.advice.price"), lang)
-            assert lever.entry["advice"]["path"].replace("[*]", "[]") in lever.entry["keys"]
+        for kind in {"advice", "host_advice"} & lever.entry.keys():
+            assert words(say(f"lever.{name}.{kind}.reason"), lang) and words(say(f"lever.{name}.{kind}.price"), lang)
+            assert lever.entry[kind]["path"].replace("[*]", "[]") in lever.entry["keys"]
 
 
 def test_situation_reads_what_a_cache_failure_fell_in() -> None:

@@ -94,7 +94,7 @@ def architecture(name: str) -> Architecture:
     frames = data.get("frames")
     return Architecture(
         name=name,
-        label=data["label"],
+        label=configs.load(f"{_FOLDER}/index")["labels"].get(name, data["label"]),
         kind=data["kind"],
         known=file != _GENERIC,
         frames=FrameGrid(**frames) if frames else None,

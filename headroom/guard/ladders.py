@@ -9,7 +9,7 @@ from typing import Any
 from .. import configs
 from ..contracts import Diagnosis, Strength
 from .levers import Lever, Move, levers
-from .situation import Situation
+from .situation import VRAM_CAUSES, Situation
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,14 @@ def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
     table = configs.load("ladders")
     orders = table["ladders"][_answer(diagnosis.cause, diagnosis.stage, (diagnosis.inside,))]
     image, video = ([_rung(each).lever for each in orders[media]] for media in ("image", "video"))
-    first = list(dict.fromkeys(lever for lever in image if "advice" in lever.entry))[: table["advice_without_job"]]
-    return (*first, *dict.fromkeys(lever for lever in video if lever not in image))
+    first = [lever for lever in dict.fromkeys(image) if advice_kind(lever, diagnosis) in lever.entry]
+    return (*first[: table["advice_without_job"]], *dict.fromkeys(lever for lever in video if lever not in image))
+
+
+def advice_kind(lever: Lever, diagnosis: Diagnosis) -> str:
+    """Which of a lever's pieces of advice fits: the host may need the opposite of what the card needs."""
+    host = diagnosis.cause not in VRAM_CAUSES
+    return "host_advice" if host and "host_advice" in lever.entry else "advice"
 
 
 def _answer(cause: str, stage: str, caching: tuple[str, ...]) -> str:

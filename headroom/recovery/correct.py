@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..contracts import Change, Correction, Diagnosis, Job, Language, Sentence, Strength, say
 from ..guard.draft import draft
-from ..guard.ladders import Rung, ladder, levers_without_a_job
+from ..guard.ladders import Rung, advice_kind, ladder, levers_without_a_job
 from ..guard.levers import Move
 from ..guard.places import where
 from ..guard.situation import Situation
@@ -72,12 +72,19 @@ class _Pulling:
         """Make the rung's first move that no lock forbids; whether there was one."""
         name = rung.lever.name
         for move in rung.moves(self.at):
-            blocked = [each for each in move if not each.companion and locked(each.path, self.locks)]
-            if not blocked:
+            blocked = next(self._blocked(move), None)
+            if blocked is None:
                 self._make(name, move)
                 return True
-            self.notes[say("correct.locked", lever=say(f"lever.{name}.name"), path=blocked[0].path)] = None
+            self.notes[say("correct.locked", lever=say(f"lever.{name}.name"), path=blocked)] = None
         return False
+
+    def _blocked(self, move: Move) -> Iterator[str]:
+        """The keys that a lock keeps a move from."""
+        for each in move:
+            for path in (each.path, each.moves_with_it):
+                if path and not each.companion and locked(path, self.locks):
+                    yield path
 
     def _make(self, lever: str, move: Move) -> None:
         before = self.at.settings
@@ -97,9 +104,10 @@ def _advice(diagnosis: Diagnosis, locks: Sequence[str]) -> tuple[Change, ...]:
     """What the ladder begins with, where no job is known: which of it is in force already, the reader has to see."""
     changes = []
     for lever in levers_without_a_job(diagnosis):
-        path, new = lever.entry["advice"]["path"], lever.entry["advice"]["new"]
+        kind = advice_kind(lever, diagnosis)
+        path, new = lever.entry[kind]["path"], lever.entry[kind]["new"]
         if not locked(path, locks):
-            said = f"lever.{lever.name}.advice"
+            said = f"lever.{lever.name}.{kind}"
             changes.append(
                 Change(lever.name, path, None, new, say(f"{said}.reason"), say(f"{said}.price"), where(path))
             )

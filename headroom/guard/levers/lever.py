@@ -12,13 +12,17 @@ from ..situation import Situation
 
 @dataclass(frozen=True)
 class Edit:
-    """One key that a move sets. A ``companion`` is left out, and that is said, where a lock forbids it."""
+    """One key that a move sets. A ``companion`` is left out, and that is said, where a lock forbids it.
+
+    ``moves_with_it``: a key that is not written, and whose value AI Toolkit takes from this one.
+    """
 
     path: str
     new: Any
     reason: Sentence
     price: Sentence
     companion: bool = False
+    moves_with_it: str = ""
 
 
 Move = tuple[Edit, ...]
@@ -39,7 +43,10 @@ class Lever:
         """
         raise NotImplementedError
 
-    def set(self, path: str, new: Any, why: str = "", /, *, companion: bool = False, **values: Any) -> Edit:
+    def set(
+        self, path: str, new: Any, why: str = "", /, *, companion: bool = False, moves_with_it: str = "", **values: Any
+    ) -> Edit:
         """An edit whose sentences are ``lever.<name>.<why>.reason`` and ``.price``."""
         key = f"lever.{self.name}.{why}" if why else f"lever.{self.name}"
-        return Edit(path, new, say(f"{key}.reason", **values), say(f"{key}.price", **values), companion)
+        reason, price = say(f"{key}.reason", **values), say(f"{key}.price", **values)
+        return Edit(path, new, reason, price, companion, moves_with_it)

@@ -59,11 +59,13 @@ class Quantization(Lever):
     def _transformer(self, at: Situation) -> Iterator[Move]:
         if at.architecture.effect("quantize") is not True or at.get("model.quantize") is not False:
             return
-        edits = [self.set("model.quantize", True, "transformer")]
-        edits += self._usable_type(at, "model.qtype")
-        if at.get("train.train_text_encoder") is True and at.settings.written("model.quantize_te") is None:
-            edits.append(self.set("model.quantize_te", False, "not_the_trained"))
-        yield tuple(edits)
+        follows = at.settings.written("model.quantize_te") is None
+        trained = follows and at.get("train.train_text_encoder") is True
+        yield (
+            self.set("model.quantize", True, "transformer", moves_with_it="model.quantize_te" if follows else ""),
+            *self._usable_type(at, "model.qtype"),
+            *((self.set("model.quantize_te", False, "not_the_trained"),) if trained else ()),
+        )
 
     def _text_encoder(self, at: Situation) -> Iterator[Move]:
         if not self._text_encoder_matters(at) or at.get("model.quantize_te") is not False:
@@ -103,10 +105,8 @@ class Quantization(Lever):
         offered = {adapter: self.entry["bits"][adapter.split("|")[0]] for adapter in at.architecture.recovery_adapters}
         for adapter in sorted(offered, key=lambda each: -offered[each]):
             if at.architecture.effect("accuracy_recovery") and offered[adapter] < bits:
-                edits = [self.set("model.qtype", adapter, "recovery", bits=offered[adapter])]
-                if at.get("model.quantize") is not True:
-                    edits.insert(0, self.set("model.quantize", True, "recovery", bits=offered[adapter]))
-                yield tuple(edits)
+                quantize = () if at.get("model.quantize") is True else next(iter(self._transformer(at)), ())
+                yield (*quantize, self.set("model.qtype", adapter, "recovery", bits=offered[adapter]))
                 return
 
     def _fewer_bits(self, at: Situation) -> Iterator[Move]:
