@@ -13,6 +13,7 @@ from .writing import json_text, yaml_flow, yaml_lines, yaml_scalar
 
 _LINE_END = re.compile(r"[\r\n\x85\u2028\u2029]|\Z")
 _CLOSERS = re.compile(r"[ \t,\]}]*(?=[\r\n]|\Z)")
+_ENTRY_END = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=[\r\n])")
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]*)*")
 _SAFE_IN_FLOW = re.compile(r"[^\r\n,\[\]{}#]*|\$\{[\w.:-]+\}")
 
@@ -253,6 +254,12 @@ class Placing:
         kept = _kept(old, value)
         if kept is None:
             return self._items_replaced(node, old, value)
+        lines = [self._own_line(item, node) for at, item in enumerate(node.items) if at not in kept]
+        if lines and all(lines):
+            last = node.items[max(kept)]
+            comma = self.source.find(",", last.end) if self.json and last is not node.items[-1] else None
+            commas = [Splice(comma, comma + 1, "")] if comma is not None else []
+            return [*commas, *(Splice(*line, "") for line in lines if line)]
         new = []
         for at, item in enumerate(node.items):
             if at not in kept and at > min(kept):
@@ -260,6 +267,16 @@ class Placing:
             elif at not in kept:
                 new.append(Splice(item.start, node.items[at + 1].start, ""))
         return new
+
+    def _own_line(self, item: Node, node: Node) -> tuple[int, int] | None:
+        """The whole line of an entry in brackets that stands alone on it, comma and all, and the line break before."""
+        start = self._line_start(item.start)
+        rest = _ENTRY_END.match(self.source, item.end)
+        if start == 0 or not rest or self.source[start : item.start].strip() or self._line_start(item.end) != start:
+            return None
+        if not rest[1] and item is not node.items[-1]:
+            return None
+        return len(self.source[:start].removesuffix("\n").removesuffix("\r")), rest.end()
 
     def _items_replaced(self, node: Node, old: Sequence[Any], value: Sequence[Any]) -> list[Splice]:
         if len(old) != len(value):
