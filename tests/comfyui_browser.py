@@ -106,22 +106,38 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
-@pytest.fixture
-def open_page(browser: Any, serve: Callable[[str | None], ComfyUI]) -> Iterator[Callable[..., Page]]:
-    """Open ComfyUI's page; ``nodes_2`` switches to the newer way of drawing nodes, ``locale`` the language."""
-    opened: list[tuple[Any, Page]] = []
+@pytest.fixture(scope="session")
+def pages(browser: Any, serve: Callable[[str | None], ComfyUI]) -> Iterator[Callable[..., Page]]:
+    """A page for each way of showing ComfyUI, opened once."""
+    opened: dict[tuple[str | None, bool, str], tuple[Any, Page]] = {}
 
-    def start(frontend: str | None = None, *, nodes_2: bool = False, locale: str = "en") -> Page:
-        context = browser.new_context(viewport={"width": 1700, "height": 1050}, accept_downloads=True)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = Page(context.new_page(), serve(frontend))
-        page.listen()
-        opened.append((context, page))
-        page.set({"Comfy.VueNodes.Enabled": nodes_2, "Comfy.Locale": locale})
-        page.open()
-        return page
+    def start(frontend: str | None, nodes_2: bool, locale: str) -> Page:
+        way = (frontend, nodes_2, locale)
+        if way not in opened:
+            context = browser.new_context(viewport={"width": 1700, "height": 1050}, accept_downloads=True)
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
+            page = Page(context.new_page(), serve(frontend))
+            page.set({"Comfy.VueNodes.Enabled": nodes_2, "Comfy.Locale": locale})
+            page.listen()
+            page.open()
+            opened[way] = (context, page)
+        return opened[way][1]
 
     yield start
-    for context, page in opened:
-        page.set({"Comfy.VueNodes.Enabled": False, "Comfy.Locale": "en"})
+    for context, _ in opened.values():
         context.close()
+
+
+@pytest.fixture
+def open_page(pages: Callable[..., Page]) -> Callable[..., Page]:
+    """ComfyUI's page with an empty graph; ``nodes_2``: the newer way of drawing nodes, ``locale``: the language."""
+
+    def start(frontend: str | None = None, *, nodes_2: bool = False, locale: str = "en") -> Page:
+        page = pages(frontend, nodes_2, locale)
+        page.page.bring_to_front()
+        page.page.evaluate("document.querySelectorAll('.headroom-dialog').forEach(each => each.remove())")
+        page.page.evaluate("window.app.graph.clear()")
+        page.problems.clear()
+        return page
+
+    return start
