@@ -418,7 +418,8 @@ def test_an_absent_dtype_is_fp32_unless_the_job_is_an_excerpt() -> None:
         text = "job: extension\nconfig: {name: x, process: [{type: sd_trainer, network: {type: lora}, train: "
         return settings(read_job(f"{text}{train}, model: {{name_or_path: a, arch: flux}}}}]}}"))
 
-    assert moves("precision", found("{batch_size: 1, lr: 1e-4}")) == [{"train.dtype": "bf16"}]
+    assert moves("precision", found("{lr: 1e-4, noise_scheduler: flowmatch}")) == [{"train.dtype": "bf16"}]
+    assert not moves("precision", found("{lr: 1e-4}"))
     assert not moves("precision", found("{batch_size: 1}"))
 
 

@@ -12,15 +12,17 @@ from .lever import Edit, Lever, Move
 class Precision(Lever):
     """Compute in bf16 where AI Toolkit would compute in fp32, which it does when ``train.dtype`` is absent.
 
-    A ``train`` section without a learning rate is an excerpt (AI Toolkit's own default is 1e-6, which nobody means):
-    what it leaves out says nothing. Weights that are themselves trained keep the width their author chose.
+    A ``train`` section without learning rate and noise scheduler is an excerpt, since nobody means AI Toolkit's own
+    defaults for those (1e-6, ddpm): what it leaves out says nothing. Weights that are themselves trained keep the width
+    their author chose.
     """
 
     name = "precision"
 
     def moves(self, at: Situation, **how: Any) -> Iterator[Move]:
         written = at.settings.written("train.dtype")
-        said = written is not None or at.settings.written("train.lr") is not None
+        whole_section = all(at.settings.written(f"train.{key}") is not None for key in ("lr", "noise_scheduler"))
+        said = written is not None or whole_section
         if said and at.trains_an_adapter and at.get("train.dtype") in self.entry["full"]:
             yield (self.set("train.dtype", self.entry["half"], "written" if written else "absent"),)
 
