@@ -9,7 +9,7 @@ from typing import Any
 from .. import configs
 from ..contracts import Diagnosis, Strength
 from .levers import Lever, Move, levers
-from .situation import VRAM_CAUSES, Situation
+from .situation import HOST_CAUSES, Situation
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def levers_without_a_job(diagnosis: Diagnosis) -> tuple[Lever, ...]:
 
 def advice_kind(lever: Lever, diagnosis: Diagnosis) -> str:
     """Which of a lever's pieces of advice fits: the host may need the opposite of what the card needs."""
-    host = diagnosis.cause not in VRAM_CAUSES
+    host = diagnosis.cause in HOST_CAUSES
     return "host_advice" if host and "host_advice" in lever.entry else "advice"
 
 

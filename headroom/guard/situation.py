@@ -23,7 +23,8 @@ _PHASES: dict[Stage, frozenset[str]] = {
     "save": frozenset({"save", "train"}),
     "unknown": frozenset({"load", "cache_text", "cache_latents", "preview", "train", "save"}),
 }
-VRAM_CAUSES = ("vram", "spill", "unknown")
+# Causes that lie with the machine and not with the card; a job may ask less of it all the same.
+HOST_CAUSES = ("shared_memory", "pinned_memory", "host_ram", "page_file")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Situation:
     @cached_property
     def phases(self) -> frozenset[str]:
         """The phases that a lever has to lower here."""
-        if self.cause not in VRAM_CAUSES:
+        if self.cause in HOST_CAUSES:
             return frozenset({"host"})
         if self.stage == "cache":
             return frozenset(f"cache_{what}" for what in self.caching)
@@ -94,7 +95,7 @@ class Situation:
 
         What moves weights to the card moves them again later, next to more, so the ordinary ladder answers too.
         """
-        loading = self.stage in ("load", "startup") and self.cause in VRAM_CAUSES
+        loading = self.stage in ("load", "startup") and self.cause not in HOST_CAUSES
         return loading and self.architecture.memory.get("load", "plain") == "plain"
 
     @cached_property

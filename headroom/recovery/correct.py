@@ -10,11 +10,8 @@ from ..guard.draft import draft
 from ..guard.ladders import Rung, advice_kind, ladder, levers_without_a_job
 from ..guard.levers import Move
 from ..guard.places import where
-from ..guard.situation import Situation
+from ..guard.situation import HOST_CAUSES, Situation
 from ..job import edit, locked, settings
-
-# Causes for which the machine is to be fixed, but a job may ask less of it too.
-_HOST_CAUSES = ("shared_memory", "pinned_memory", "host_ram", "page_file")
 
 
 def correct(
@@ -32,7 +29,7 @@ def correct(
     """
     for lock in locks:
         locked("train", (lock,))
-    if diagnosis.advice != "change_job" and not (diagnosis.advice == "fix_host" and diagnosis.cause in _HOST_CAUSES):
+    if diagnosis.advice != "change_job" and not (diagnosis.advice == "fix_host" and diagnosis.cause in HOST_CAUSES):
         return Correction(job)
     if job is None:
         return Correction(None, _advice(diagnosis, locks), _reminder(diagnosis))
@@ -120,5 +117,5 @@ def _reminder(diagnosis: Diagnosis) -> tuple[Sentence, ...]:
 
 
 def _nothing_left(diagnosis: Diagnosis) -> str:
-    host = diagnosis.cause in _HOST_CAUSES
+    host = diagnosis.cause in HOST_CAUSES
     return "correct.nothing_left_host" if host else "correct.nothing_left"
