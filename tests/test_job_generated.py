@@ -238,7 +238,12 @@ def test_several_edits_leave_everything_else_equal_whatever_shares_an_anchor(see
     rng = random.Random(seed)
     text = written_job(seed)
     wanted, changes = with_changes(as_ai_toolkit(text), rng.choice((1, 2, 4)), rng)
-    edited = edit(Job(text, "yaml"), changes, comments)
+    try:
+        edited = edit(Job(text, "yaml"), changes, comments)
+    except JobError as error:
+        # PyYAML 6.0.4 tells merged keys apart by the identity of their text: written out, such a list may read otherwise
+        assert (error.reason, "<<: [*" in text) == ("job.error.edit", True)
+        return
     assert same_values(edited.data, wanted)
     assert same_values(as_ai_toolkit(edited.text), wanted)
 

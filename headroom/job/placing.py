@@ -123,16 +123,21 @@ class Placing:
             return f"[{', '.join(items)}]"
         if not isinstance(step, str) or (real is not None and real.kind != "map" and real.value is not None):
             raise wrong("job.error.no_entry", path=str(step))
-        parts = {name: self._copy(entry.value) for name, entry in real.entries.items()} if real else {}
-        below = real.entries[step].value if real and step in real.entries else None
-        parts[step] = self._written(below, rest[1:], value)
-        return _braces(parts)
+        entries = real.entries if real else {}
+        parts = [
+            f"{self._copy(e.key)}: {self._written(e.value, rest[1:], value) if name == step else self._copy(e.value)}"
+            for name, e in entries.items()
+        ]
+        if step not in entries:
+            parts.append(f"{yaml_scalar(step)}: {self._written(None, rest[1:], value)}")
+        return f"{{{', '.join(parts)}}}"
 
     def _copy(self, node: Node) -> str:
         """What a node says, on one line of YAML, its scalars as they are written where that can stand there."""
         node = node.real
         if node.kind == "map":
-            return _braces({name: self._copy(entry.value) for name, entry in node.entries.items()})
+            pairs = (f"{self._copy(entry.key)}: {self._copy(entry.value)}" for entry in node.entries.values())
+            return f"{{{', '.join(pairs)}}}"
         if node.kind == "seq":
             return f"[{', '.join(self._copy(item) for item in node.items)}]"
         written = self.source[node.body : node.end]
@@ -409,10 +414,6 @@ def _touch(one: Splice, other: Splice) -> bool:
 
 def _within(node: Node, splices: Sequence[Splice]) -> bool:
     return any(splice.start <= node.start < splice.end for splice in splices)
-
-
-def _braces(parts: dict[str, str]) -> str:
-    return "{" + ", ".join(f"{yaml_scalar(name)}: {text}" for name, text in parts.items()) + "}"
 
 
 def _nested(steps: Steps, value: Any) -> Any:
