@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -70,7 +72,9 @@ def _numbers(sizes: dict[str, list[float]]) -> tuple[Numbers, int]:
     held = sum(sizes.get(name, [0.0])[0] for name in ("allocated_gib", "reserved_unallocated_gib"))
     slack = rules()["thresholds"]["context_gib"]
     if named and "this_process_gib" not in sizes and held:
-        ours = [gib for gib in named if held - 0.1 <= gib <= held + slack]
+        # Also ours: a process that would not fit on the card beside what torch holds.
+        total = sizes.get("total_gib", [math.inf])[0]
+        ours = [gib for gib in named if held - 0.1 <= gib and (gib <= held + slack or gib + held > total)]
         if ours:
             named.remove(min(ours, key=lambda gib: abs(gib - held)))
     fields = ("requested_gib", "total_gib", "free_gib", "allocated_gib", "reserved_gib", "reserved_unallocated_gib")
@@ -139,6 +143,14 @@ def _number(value: Any, default: float) -> float:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
+def _printed_exit_code(live: list[Finding]) -> int | None:
+    """The exit code that a launcher or terminal printed, where none was given."""
+    printed = [
+        re.findall(r"(?:code|status|=)[\s:=]*(-?\d+|0x[0-9a-f]+)", f.text, re.I) for f in live if f.says == "exited"
+    ]
+    return int(printed[-1][-1], 0) if printed and printed[-1] else None
+
+
 def _of_exit(code: int | None) -> set[str]:
     if code is None:
         return set()
@@ -168,7 +180,8 @@ def _of_end(reading: LogReading, timeline: Timeline, live: list[Finding], known:
     limits = rules()["thresholds"]
     for track in reading.bars[-3:]:
         slowest = track.slowest or 0
-        if slowest >= limits["paging_seconds"] and track is not timeline.training and track.repaints > 1:
+        # A preview's own steps; a labelled bar counts whole pictures.
+        if slowest >= limits["paging_seconds"] and not track.last.label and track.repaints > 1:
             names.add("paging")
         if track is timeline.training and track.fastest and slowest >= limits["paging_seconds"]:
             names |= {"paging"} if slowest >= limits["paging_slowdown"] * track.fastest else set()
@@ -218,7 +231,8 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     chosen = fatal if fatal and fatal.sizes else max(with_sizes, key=lambda f: f.at, default=None)
     numbers, named = _numbers(chosen.sizes if chosen else {})
     names |= _compare(numbers, known)
-    names |= _of_job(job) | _of_exit(known.exit_code) | _of_end(reading, timeline, live, known)
+    exit_code = known.exit_code if known.exit_code is not None else _printed_exit_code(live)
+    names |= _of_job(job) | _of_exit(exit_code) | _of_end(reading, timeline, live, known)
     names |= {"traceback"} if reading.tracebacks else set()
     names |= {"memory_live"} if memory_live else set()
     names |= {"shows_a_run"} if reading.marks or reading.bars else set()

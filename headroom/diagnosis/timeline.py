@@ -102,8 +102,13 @@ class Timeline:
             if near:
                 mark = min(near, key=lambda m: (abs(m.line - finding.line), m.kind))
                 return self._place(mark, at)
-        elif self._reading.tracebacks and (place := self._by_frame_list(self._reading.tracebacks[-1], at)):
-            return place
+        elif self._reading.tracebacks:
+            last = self._reading.tracebacks[-1]
+            if place := self._by_frame_list(last, at):
+                return place
+            shown = [mark for mark in self._marks if mark.kind == "code" and mark.at >= last.at]
+            if shown:
+                return self._place(shown[0], at)
         before = [mark for mark in self._marks if mark.at <= at]
         while before:
             mark = before.pop()
