@@ -49,7 +49,7 @@ def recover(
         job, warnings = _printed_job(reading)
     diagnosis = diagnose(reading, known, job)
     if job is not None:
-        warnings += traps(job)
+        warnings += traps(job, diagnosis.steps.skipped_batches)
     diagnosis = replace(diagnosis, warnings=diagnosis.warnings + warnings)
     return Recovery(job, diagnosis, correct(job, diagnosis, strength, locks, comments=comments))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict
+from functools import reduce
 from typing import Any
 
 from ..contracts import Change, Diagnosis, Job, Sentence, say
@@ -13,7 +14,8 @@ from .wording import known_key, words
 
 def summary_of(diagnosis: Diagnosis, lang: str) -> str:
     """What failed and why, in one to three sentences."""
-    return words(say("report.between_sentences"), lang).join(words(each, lang) for each in diagnosis.summary)
+    told = [words(each, lang) for each in diagnosis.summary]
+    return reduce(lambda one, next_one: words(say("report.in_a_row", one=one, next_one=next_one), lang), told)
 
 
 def advice_of(diagnosis: Diagnosis) -> Sentence:
