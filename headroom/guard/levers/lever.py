@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,7 +29,7 @@ class Edit:
 Move = tuple[Edit, ...]
 
 
-class Lever:
+class Lever(ABC):
     """One setting that trades memory against something. ``entry`` is its entry in ``configs/levers.yaml``."""
 
     name: ClassVar[str]
@@ -36,12 +37,12 @@ class Lever:
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.entry = entry
 
+    @abstractmethod
     def moves(self, at: Situation, **how: Any) -> Iterable[Move]:
         """The legal moves that are not yet made, the best first; ``how`` is what the ladder's rung asks of it.
 
         None where the lever does nothing for this architecture, or is already in force.
         """
-        raise NotImplementedError
 
     def set(
         self, path: str, new: Any, why: str = "", /, *, companion: bool = False, moves_with_it: str = "", **values: Any
