@@ -12,7 +12,6 @@ from .yaml_reader import scalar_type
 
 # Words that need no quotes wherever they stand; what else needs none is quoted too, which is never wrong.
 _PLAIN = re.compile(r"[\w/.~][\w/.~+@%-]*(?:[ :][\w/.~+@%()-]+)*")
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ue000-\uf8ff\ufeff\ufffe\uffff]")
 
 
 def yaml_scalar(value: Any, quote: str | None = None) -> str:
@@ -31,9 +30,13 @@ def yaml_scalar(value: Any, quote: str | None = None) -> str:
     plain = _PLAIN.fullmatch(text) is not None
     if quote not in ("'", '"') and plain and not text.endswith(":") and scalar_type(text) == "str":
         return text
-    if quote == "'" and text.isprintable() and not _ESCAPED.search(text):
+    if quote == "'" and text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return "".join(sign if sign.isprintable() else _escape(sign) for sign in json.dumps(text, ensure_ascii=False))
+
+
+def _escape(sign: str) -> str:
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def yaml_flow(value: Any, quote: str | None = None) -> str:
