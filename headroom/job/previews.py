@@ -36,6 +36,8 @@ def previews(settings: Settings, section: str = "sample") -> tuple[Preview, ...]
     Entries of ``samples`` win over ``prompts``. Sources: toolkit/config_modules.py SampleConfig, SampleItem,
     GenerateImageConfig; jobs/process/BaseSDTrainProcess.py sample.
     """
+    if not settings.trains:
+        return ()
     items, path = settings.written(f"{section}.samples"), f"{section}.samples"
     if not isinstance(items, list):
         path = f"{section}.prompts"

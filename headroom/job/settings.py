@@ -80,8 +80,10 @@ class Settings:
         if any(self.get(_fill(other, steps)) for other in key.get("off_when", ())):
             return False
         value = self._value(path, steps, key)
-        if key["type"] in ("bool", "float") and not is_placeholder(value):
-            value = bool(value) if key["type"] == "bool" else float(value)
+        if key["type"] == "bool" and not is_placeholder(value):
+            value = bool(value)
+        elif key["type"] == "float" and self.trains and not is_placeholder(value):
+            value = float(value)
         rule = key.get("rewrite")
         if rule and value == rule["from"] and self.get(_fill(rule["when"], steps)) is True:
             value = rule["to"]
