@@ -16,6 +16,7 @@ export const NODES = {
 };
 
 const LEAST_HEIGHT = 240;
+const NO_ID = "00000000-0000-0000-0000-000000000000"; // of every graph that was never saved
 const shown = new Map(); // graph and node -> its panels, so that switching workflows loses none
 
 /** Add the widget to a node that was just made. `page`: {locale, send, fileUrl} as headroom.js provides them. */
@@ -45,7 +46,7 @@ export function attach(node, page) {
 
   function show(panels) {
     status.textContent = "";
-    shown.set(keyOf(node), panels);
+    if (keyOf(node)) shown.set(keyOf(node), panels);
     const parts = panelParts(inLanguage(panels, page.locale()), page.fileUrl);
     body.replaceChildren(...parts.filter(Boolean));
     body.scrollTop = 0;
@@ -59,7 +60,8 @@ export function attach(node, page) {
 }
 
 function keyOf(node) {
-  return `${node.graph?.id}/${node.id}`;
+  const graph = node.graph?.id;
+  return graph && graph !== NO_ID ? `${graph}/${node.id}` : null;
 }
 
 async function pasteInto(node, kind, widgetName, status, page) {

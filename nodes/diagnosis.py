@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from comfy_api.latest import io
 
 from .errors import told_in
 from .language import CHOICES, languages
 from .places import places
-from .sockets import CATEGORY, CarriedDiagnosis, CarriedJob, DiagnosisSocket, JobSocket, advanced
+from .sockets import CATEGORY, CarriedDiagnosis, DiagnosisSocket, JobSocket, advanced
 from .sources import NO_LOG, PRINTED_JOB, STRENGTHS, fingerprint, names
 from .wording import described
 
@@ -47,28 +49,22 @@ class HeadroomOOMClassifier(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, log: str, job_file: str = PRINTED_JOB) -> bool:
+        return True  # read_failure checks both, and says what to do; ComfyUI would only say "not in list"
+
+    @classmethod
     def fingerprint_inputs(cls, log: str, job_file: str = PRINTED_JOB, language: str = "auto", **_: object) -> str:
         files = (fingerprint(log, "log", places()), fingerprint(job_file, "job", places()))
         return repr((*files, languages(language)))
 
     @classmethod
-    def execute(
-        cls,
-        *,
-        log: str,
-        job_file: str = PRINTED_JOB,
-        job: CarriedJob | None = None,
-        strength: str = STRENGTHS[0],
-        locks: str = "",
-        exit_code: str = "",
-        language: str = "auto",
-    ) -> io.NodeOutput:
+    def execute(cls, language: str = "auto", **inputs: Any) -> io.NodeOutput:
         from .panels import diagnosis_panel, plain_report
         from .reading import read_failure
 
         shown = languages(language)
         with told_in(shown[0]):
-            read = read_failure(log, job_file, job, strength=strength, locks=locks, exit_code=exit_code, lang=shown[0])
+            read = read_failure(**inputs, lang=shown[0])
         outputs = (read.corrected_job, read, plain_report(read, shown[0]), read.recovery.safe_to_retry)
         return io.NodeOutput(*outputs, ui=diagnosis_panel(read, shown))
 

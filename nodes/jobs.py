@@ -31,6 +31,10 @@ class HeadroomLoadJob(io.ComfyNode):
         )
 
     @classmethod
+    def validate_inputs(cls, job_file: str) -> bool:
+        return True  # read_named_job checks it, and says what to do; ComfyUI would only say "not in list"
+
+    @classmethod
     def fingerprint_inputs(cls, job_file: str) -> str:
         return fingerprint(job_file, "job", places())
 

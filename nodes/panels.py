@@ -17,7 +17,6 @@ from .sockets import CarriedDiagnosis, CarriedJob
 _HEADINGS = ("what", "do", "changes", "why", "price", "where", "evidence", "line", "notes", "warnings", "escalation")
 # The settings of a job that decide how much memory it takes, in the order a person looks for them.
 _SHOWN = (
-    "model.arch",
     "model.name_or_path",
     "model.quantize",
     "model.low_vram",
@@ -79,19 +78,14 @@ def job_panel(carried: CarriedJob) -> dict[str, Any]:
         *(f"datasets[{number}].{key}" for number in range(used.datasets) for key in _SHOWN_OF_A_DATASET),
     ]
     paths = [*_SHOWN, *(path for path in if_written if used.has(path))]
-    facts = [[path, _shown(used.get(path)), used.has(path)] for path in paths]
-    panel = {
-        "kind": "job",
-        "masked": carried.masked,
-        "architecture": used.architecture,
-        "facts": facts,
-        "text": masked(carried.job.text),
-    }
+    facts = [["model.arch", used.architecture, used.has("model.arch")]]
+    facts += [[path, _shown(used.get(path)), used.has(path)] for path in paths]
+    panel = {"kind": "job", "masked": carried.masked, "facts": facts, "text": masked(carried.job.text)}
     return _as_ui([panel])
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return masked(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def saved_panel(carried: CarriedJob, path: Path, output: Path) -> dict[str, Any]:

@@ -35,7 +35,14 @@ def exit_code_of(text: str) -> int | None:
 
 
 def read_failure(
-    log: str, job_file: str, job: CarriedJob | None, *, strength: str, locks: str, exit_code: str, lang: Language
+    log: str,
+    job_file: str = PRINTED_JOB,
+    job: CarriedJob | None = None,
+    *,
+    strength: str = STRENGTHS[0],
+    locks: str = "",
+    exit_code: str = "",
+    lang: Language = "en",
 ) -> CarriedDiagnosis:
     """The classifier's inputs, in one call to the core. Raises InputError or JobError."""
     if strength not in STRENGTHS:

@@ -68,7 +68,7 @@ def _by_age(paths: Iterable[Path]) -> list[Path]:
 def find(name: str, kind: Kind, places: Places) -> Path:
     """The file or run folder a name stands for.
 
-    Raises InputError where it does not exist, or where the name or a link leads out of its folder.
+    Raises InputError where it does not exist, or where the name or a link leads out of its place.
     """
     root, rest = places.input, name
     for prefix, folder in _roots(kind, places).items():
@@ -76,7 +76,8 @@ def find(name: str, kind: Kind, places: Places) -> Path:
             root, rest = folder, name.removeprefix(prefix)
     try:
         path = (root / rest).resolve(strict=True)
-        inside = path.is_relative_to(root.resolve())
+        read = [path, *(each.resolve() for each in _files_of(path))]
+        inside = all(each.is_relative_to(root.resolve()) for each in read)
     except (OSError, ValueError, RuntimeError):
         path, inside = root, False
     if not rest or path == root.resolve() or not inside:
@@ -84,12 +85,16 @@ def find(name: str, kind: Kind, places: Places) -> Path:
     return path
 
 
+def _files_of(path: Path) -> list[Path]:
+    """What is read of a name's place: the file itself, or the log and the job in a run's folder."""
+    return [path / "log.txt", path / ".job_config.json"] if path.is_dir() else [path]
+
+
 def fingerprint(name: str, kind: Kind, places: Places) -> str:
     """Changes when the file behind a name does: its size and time, not its content."""
     try:
         path = find(name, kind, places)
-        seen = [path, path / "log.txt", path / ".job_config.json"] if path.is_dir() else [path]
-        states = [each.stat() for each in seen if each.exists()]
+        states = [each.stat() for each in _files_of(path) if each.exists()]
         return repr([name, *((state.st_size, state.st_mtime_ns) for state in states)])
     except (InputError, OSError):
         return repr([name])

@@ -77,6 +77,14 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_followed(places: Pla
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows that tests do not have")
+def test_a_run_folder_whose_log_is_a_link_out_is_refused(places: Places) -> None:
+    (places.runs / "second").mkdir()
+    (places.runs / "second" / "log.txt").symlink_to(places.input.parent / "outside" / "o.log")
+    with pytest.raises(InputError):
+        find("run: second", "log", places)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows that tests do not have")
 def test_an_input_folder_that_is_itself_a_link_works(places: Places, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(places.input, target_is_directory=True)
     through = Places(tmp_path / "linked", places.runs, None, places.samples)
