@@ -112,7 +112,8 @@ def test_numbers_stand_on_cited_lines() -> None:
 def assert_numbers_stand(diagnosis: Diagnosis, where: str) -> None:
     from number_words import gib_sizes
 
-    sizes = gib_sizes("".join(each.text for each in diagnosis.evidence))
+    texts = [each.text for each in diagnosis.evidence]
+    sizes = gib_sizes("\n".join(texts)) + gib_sizes("".join(texts))  # joined: a unit may be wrapped onto the next line
     for name, value in asdict(diagnosis.numbers).items():
         if value is None:
             continue
