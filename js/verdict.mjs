@@ -5,16 +5,22 @@ export function inLanguage(panels, locale) {
   return panels.find((panel) => panel.lang && locale.startsWith(panel.lang)) ?? panels[0];
 }
 
+/** Whether the changes are for a person to make, because no job is known that could carry them. */
+function adviceOnly(diagnosis) {
+  return diagnosis.advice === "change_job" && diagnosis.changes.length > 0 && !diagnosis.yaml;
+}
+
 /** The colour of a verdict: good, change, stop or unsure. */
 export function tone(diagnosis) {
   if (diagnosis.cause === "none" && !diagnosis.memory_failure) return "good";
   if (diagnosis.cause === "unknown") return "unsure";
-  return diagnosis.safe_to_retry ? "change" : "stop";
+  return diagnosis.safe_to_retry || adviceOnly(diagnosis) ? "change" : "stop";
 }
 
 /** The key of the word beside the verdict. */
 export function badge(diagnosis) {
   if (tone(diagnosis) === "good") return "nothing_failed";
+  if (adviceOnly(diagnosis)) return "advice_only";
   return diagnosis.safe_to_retry ? "safe_to_retry" : "not_yet";
 }
 

@@ -3,11 +3,18 @@ import test from "node:test";
 
 import { badge, diffLine, inLanguage, tone } from "../../js/verdict.mjs";
 
-const failed = { cause: "vram", memory_failure: true, safe_to_retry: true };
+const failed = { cause: "vram", memory_failure: true, safe_to_retry: true, advice: "change_job", changes: [{}], yaml: "a: 1" };
 
 test("a failure with a corrected job is a change, and safe to retry", () => {
   assert.equal(tone(failed), "change");
   assert.equal(badge(failed), "safe_to_retry");
+});
+
+test("changes without a job to carry them are advice, not a job to run", () => {
+  for (const safe_to_retry of [true, false]) {
+    assert.equal(badge({ ...failed, yaml: null, safe_to_retry }), "advice_only");
+    assert.equal(tone({ ...failed, yaml: null, safe_to_retry }), "change");
+  }
 });
 
 test("a failure that needs something else first stops", () => {
@@ -16,7 +23,7 @@ test("a failure that needs something else first stops", () => {
 });
 
 test("an unknown cause is unsure, and a run that did not fail is good", () => {
-  assert.equal(tone({ cause: "unknown", memory_failure: false, safe_to_retry: false }), "unsure");
+  assert.equal(tone({ cause: "unknown", memory_failure: false, safe_to_retry: false, changes: [] }), "unsure");
   assert.equal(tone({ cause: "none", memory_failure: false, safe_to_retry: true }), "good");
   assert.equal(badge({ cause: "none", memory_failure: false, safe_to_retry: true }), "nothing_failed");
 });

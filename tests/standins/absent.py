@@ -41,4 +41,5 @@ def replace(package: str, *submodules: str) -> None:
     for submodule in submodules:
         part = AbsentModule(f"{package}.{submodule}")
         sys.modules[part.__name__] = part
-        setattr(module, submodule, part)
+        parent, _, name = part.__name__.rpartition(".")
+        setattr(sys.modules[parent], name, part)

@@ -1,3 +1,3 @@
 from absent import replace
 
-replace(__name__, "transforms")
+replace(__name__, "ops", "transforms", "transforms.functional")
