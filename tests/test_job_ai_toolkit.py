@@ -40,7 +40,13 @@ def ask(files: Sequence[Path] = (), processes: Sequence[dict[str, Any]] = ()) ->
     script = Path(__file__).with_name("ai_toolkit_reads.py")
     environment = {**os.environ, "HF_TOKEN": "secret", "NUMBER": "8"}
     done = subprocess.run(
-        [str(PYTHON), str(script)], cwd=FOLDER, input=asked, env=environment, capture_output=True, text=True, check=False
+        [str(PYTHON), str(script)],
+        cwd=FOLDER,
+        input=asked,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, list[Any]] = json.loads(done.stdout)
@@ -86,7 +92,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     odd = tmp_path_factory.mktemp("odd")
     examples = Path(FOLDER or "", "config", "examples")
     bom = odd / "bom.yaml"
-    bom.write_bytes(b"\xef\xbb\xbfjob: mod\r\nconfig:\r\n  name: x\r\n  process:\r\n  - type: mod\r\n    a: 'b\r\n      c'\r\n")
+    bom.write_bytes(
+        b"\xef\xbb\xbfjob: mod\r\nconfig:\r\n  name: x\r\n  process:\r\n  - type: mod\r\n    a: 'b\r\n      c'\r\n"
+    )
     bom_json = odd / "bom.json"
     bom_json.write_bytes(b'\xef\xbb\xbf{"job": "mod", "config": {"name": "x", "process": [{"type": "mod"}]}}')
     made = [odd_file(odd, name, value) for name, value in ODD_TEXTS.items()]

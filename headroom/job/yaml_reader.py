@@ -96,11 +96,7 @@ def _syntax_error(text: str, error: yaml.MarkedYAMLError) -> JobError:
     line = line_of(text, mark.index) if mark else None
     if "\\t" in problem:
         return wrong("job.error.tab", line=line)
-    if "single document" in f"{error.context} {problem}":
-        return wrong("job.error.documents", line=line)
-    if "undefined alias" in problem:
-        return wrong("job.error.alias", line=line, detail=problem)
-    return wrong("job.error.yaml", line=line or 1, column=mark.column + 1 if mark else 1, detail=problem)
+    return wrong("job.error.yaml", line=line or 1, column=mark.column + 1 if mark else 1, detail=problem[:120])
 
 
 def _place(event: Any) -> tuple[int, int]:
