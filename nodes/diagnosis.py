@@ -53,9 +53,11 @@ class HeadroomOOMClassifier(io.ComfyNode):
         return True  # read_failure checks both, and says what to do; ComfyUI would only say "not in list"
 
     @classmethod
-    def fingerprint_inputs(cls, log: str, job_file: str = PRINTED_JOB, language: str = "auto", **_: object) -> str:
+    def fingerprint_inputs(
+        cls, log: str | None, job_file: str | None = PRINTED_JOB, language: str | None = "auto", **_: object
+    ) -> str:
         files = (fingerprint(log, "log", places()), fingerprint(job_file, "job", places()))
-        return repr((*files, languages(language)))
+        return repr((*files, languages(language or "auto")))
 
     @classmethod
     def execute(cls, language: str = "auto", **inputs: Any) -> io.NodeOutput:

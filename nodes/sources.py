@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -90,8 +91,13 @@ def _files_of(path: Path) -> list[Path]:
     return [path / "log.txt", path / ".job_config.json"] if path.is_dir() else [path]
 
 
-def fingerprint(name: str, kind: Kind, places: Places) -> str:
-    """Changes when the file behind a name does: its size and time, not its content."""
+def fingerprint(name: str | None, kind: Kind, places: Places) -> str:
+    """Changes when the file behind a name does: its size and time, not its content.
+
+    ``None`` is a name that comes over a wire and is not known yet: it always counts as changed.
+    """
+    if name is None:
+        return str(time.monotonic_ns())
     try:
         path = find(name, kind, places)
         states = [each.stat() for each in _files_of(path) if each.exists()]

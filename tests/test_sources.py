@@ -109,3 +109,7 @@ def test_a_fingerprint_of_a_folder_changes_with_its_log(places: Places) -> None:
     before = fingerprint("run: first", "log", places)
     (places.runs / "first" / "log.txt").write_text("longer")
     assert before != fingerprint("run: first", "log", places)
+
+
+def test_a_name_that_is_not_known_yet_counts_as_changed(places: Places) -> None:
+    assert fingerprint(None, "log", places) != fingerprint(None, "log", places)
