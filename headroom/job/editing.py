@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ def edit(job: Job, changes: Sequence[Change], comments: Language | None = None) 
     changes reads differently.
     """
     tree = read_tree(job.text, job.syntax)
-    wanted = copy.deepcopy(tree.data)
+    wanted = _plain(tree.data)
     places: list[tuple[Steps, Any, str | None]] = []
     for change in changes:
         value = _plain(change.new)
@@ -92,7 +91,7 @@ def _set(data: Any, steps: Steps, value: Any, path: str) -> None:
         last = at == len(steps) - 1
         if isinstance(data, dict) and isinstance(step, str):
             if last:
-                data[step] = copy.deepcopy(value)
+                data[step] = _plain(value)
             elif data.get(step) is None:
                 if isinstance(steps[at + 1], int):
                     raise wrong("job.error.no_entry", path=path)
@@ -100,14 +99,14 @@ def _set(data: Any, steps: Steps, value: Any, path: str) -> None:
         elif not (isinstance(data, list) and isinstance(step, int) and step < len(data)):
             raise wrong("job.error.no_entry", path=path)
         elif last:
-            data[step] = copy.deepcopy(value)
+            data[step] = _plain(value)
         elif data[step] is None:
             data[step] = {}
         data = data[step]
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON would hold it."""
+    """A copy of the value as JSON would hold it."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

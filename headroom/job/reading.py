@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,17 +93,17 @@ def _syntax_of(origin: str) -> Syntax | None:
 
 def _parse(text: str, syntax: Syntax | None) -> tuple[Syntax, Tree]:
     if syntax == "json":
-        return "json", read_json(text)
+        return "json", read_tree(text, "json")
     first: JobError | None = None
     if syntax is None and re.match(r"\s*[{\[]", text):
         try:
-            return "json", read_json(text)
+            return "json", read_tree(text, "json")
         except JobError as error:
             if error.reason == "job.error.json_comment" or not error.reason.startswith("job.error.json"):
                 raise  # YAML might take a // for the beginning of a key
             first = error
     try:
-        return "yaml", read_yaml(text)
+        return "yaml", read_tree(text, "yaml")
     except JobError as error:
         if _is_log(text):
             raise wrong("job.error.is_log") from None
@@ -111,8 +112,9 @@ def _parse(text: str, syntax: Syntax | None) -> tuple[Syntax, Tree]:
         raise error from None
 
 
+@lru_cache(maxsize=4)
 def read_tree(text: str, syntax: Syntax) -> Tree:
-    """The tree of a job's text in a known syntax."""
+    """The tree of a job's text in a known syntax; the last ones are kept, as a job is read and then edited."""
     return read_json(text) if syntax == "json" else read_yaml(text)
 
 
