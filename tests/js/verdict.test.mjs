@@ -23,9 +23,15 @@ test("a failure that needs something else first stops", () => {
 });
 
 test("an unknown cause is unsure, and a run that did not fail is good", () => {
-  assert.equal(tone({ cause: "unknown", memory_failure: false, safe_to_retry: false, changes: [] }), "unsure");
-  assert.equal(tone({ cause: "none", memory_failure: false, safe_to_retry: true }), "good");
-  assert.equal(badge({ cause: "none", memory_failure: false, safe_to_retry: true }), "nothing_failed");
+  const unknown = { cause: "unknown", memory_failure: false, safe_to_retry: false, changes: [] };
+  const finished = { cause: "none", memory_failure: false, safe_to_retry: true, changes: [], confidence: 0.95 };
+  assert.deepEqual([tone(unknown), badge(unknown)], ["unsure", "unsure"]);
+  assert.deepEqual([tone(finished), badge(finished)], ["good", "nothing_failed"]);
+});
+
+test("a text in which nothing was seen is not called a run that did not fail", () => {
+  const empty = { cause: "none", memory_failure: false, safe_to_retry: true, changes: [], confidence: 0.5 };
+  assert.deepEqual([tone(empty), badge(empty)], ["unsure", "unsure"]);
 });
 
 test("a finished run that lost batches to memory is not shown as good", () => {

@@ -35,7 +35,7 @@ test("both languages have the same words with the same values in them", () => {
 // Keys that the page puts together or chooses by what it shows.
 const BUILT = [
   ...["log", "job"].flatMap((kind) => [`paste_${kind}`, `paste_${kind}_title`, `paste_${kind}_hint`, `${kind}_kept`]),
-  ...["safe_to_retry", "not_yet", "nothing_failed", "advice_only"],
+  ...["safe_to_retry", "not_yet", "nothing_failed", "advice_only", "unsure"],
   ...["empty_job", "empty_classifier", "empty_diagnosis", "empty_saved"],
 ];
 
