@@ -257,7 +257,7 @@ class _Reader:
         cited: dict[int, str] = {}
         for index, within in of_line.items():  # pieces between carriage returns share a number
             number, line = lines[index]
-            cited[number] = (cited[number] + " " if number in cited else "") + _excerpt(line, within)
+            cited[number] = cited.get(number, "") + _excerpt(line, within)
         # The lines it took are not tried for the same message again.
         self.sentence_until[message.id] = at + sum(len(line.encode()) + 1 for _, line in lines[: max(of_line) + 1]) - 2
         self._keep(message, at, tuple(cited.items()), sizes)
