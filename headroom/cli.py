@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from . import __version__
 from .contracts import Known, Language, Sentence, say
+from .diagnosis import find_job
 from .job import JobError, read_job_file
 from .recovery import Recovery, recover
 from .report.report import as_json, report
@@ -89,8 +90,7 @@ def _job_beside(options: argparse.Namespace) -> Path | None:
     """The job given, or the one AI Toolkit's UI keeps beside its log."""
     if options.job:
         return Path(options.job)
-    kept = Path(options.run, ".job_config.json") if options.run else None
-    return kept if kept and kept.is_file() else None
+    return find_job(Path(options.run)) if options.run else None
 
 
 def _diagnose(options: argparse.Namespace) -> int:

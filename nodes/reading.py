@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from ..headroom.contracts import Known, Strength
+from ..headroom.diagnosis import find_job
 from ..headroom.job import read_job_file
 from ..headroom.recovery import recover
 from .errors import InputError
@@ -53,7 +54,7 @@ def read_failure(
     source = b"" if log == NO_LOG else find(log, "log", places())
     if job is None and job_file != PRINTED_JOB:
         job = read_named_job(job_file)
-    if job is None and isinstance(source, Path) and (kept := source / ".job_config.json").is_file():
+    if job is None and isinstance(source, Path) and (kept := find_job(source)):
         job = CarriedJob(read_job_file(kept))
     locked = [path for path in re.split(r"[,;\s]+", locks) if path]
     try:

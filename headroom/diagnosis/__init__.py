@@ -2,6 +2,7 @@
 
 from .diagnose import diagnose
 from .findings import LogReading
+from .log_text import find_job
 from .reading import read_log
 
-__all__ = ["LogReading", "diagnose", "read_log"]
+__all__ = ["LogReading", "diagnose", "find_job", "read_log"]

@@ -26,6 +26,12 @@ def find_log(source: Path) -> Path:
     return log
 
 
+def find_job(folder: Path) -> Path | None:
+    """The job that AI Toolkit's UI keeps beside the log of a job's folder, where there is one."""
+    kept = folder / ".job_config.json"
+    return kept if kept.is_file() else None
+
+
 def _pieces(source: bytes | Path) -> Iterator[bytes]:
     if isinstance(source, bytes):
         for start in range(0, len(source), CHUNK):

@@ -12,6 +12,8 @@ from ..guard.traps import traps
 from ..job import JobError, job_from_log
 from .correct import correct
 
+_SURE = 0.9
+
 
 @dataclass(frozen=True)
 class Recovery:
@@ -23,10 +25,11 @@ class Recovery:
 
     @property
     def safe_to_retry(self) -> bool:
-        """Whether running the job (the corrected one, where it changed) makes sense before anything else is done."""
+        """Whether running a job (the corrected one, where it changed) makes sense before anything else is done."""
         if self.diagnosis.advice == "change_job":
-            return bool(self.correction.changes)
-        return self.diagnosis.cause in ("none", "interrupted")
+            return self.job is not None and bool(self.correction.changes)
+        seen = self.diagnosis.stage != "unknown" or self.diagnosis.confidence >= _SURE
+        return self.diagnosis.cause in ("none", "interrupted") and seen
 
 
 def recover(
