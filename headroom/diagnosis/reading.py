@@ -260,7 +260,7 @@ class _Reader:
             cited[number] = cited.get(number, "") + _excerpt(line, within)
         # The lines it took are not tried for the same message again.
         self.sentence_until[message.id] = at + sum(len(line.encode()) + 1 for _, line in lines[: max(of_line) + 1]) - 2
-        self._keep(message, at, tuple(cited.items()), sizes)
+        self._keep(message, at, tuple((number, line.strip()) for number, line in cited.items()), sizes)
 
     def _found(self, message: Message, joined: str, first: int) -> int:
         """How far into the joined lines the message reaches; 0 where it is not there or starts in a later line."""
@@ -316,7 +316,7 @@ class _Reader:
 def _excerpt(line: str, places: list[int]) -> str:
     """A line as evidence: whole, or where it is too long the parts of it around what was read there."""
     if len(line) <= _LONGEST_EVIDENCE:
-        return line.strip()
+        return line
     parts: list[tuple[int, int]] = []
     for place in places:
         left, right = max(0, place - 80), place + 80
@@ -324,4 +324,4 @@ def _excerpt(line: str, places: list[int]) -> str:
             parts[-1] = (parts[-1][0], right)
         else:
             parts.append((left, right))
-    return " … ".join(line[left:right] for left, right in parts).strip()
+    return " … ".join(line[left:right] for left, right in parts)
