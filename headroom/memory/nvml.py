@@ -52,7 +52,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One answer of the driver, whose version is ``driver`` if it answers; ``notes`` say what it does not tell, and why."""
+    """One answer of the driver (its version, if it answers). ``notes`` say what it does not tell, and why."""
 
     driver: str | None = None
     gpus: tuple[Gpu, ...] = ()
