@@ -1,4 +1,4 @@
-"""Find AI Toolkit on this machine, its version, and the Python that belongs to it, the one thing of it that is run here.
+"""Find AI Toolkit on this machine, its version, and the Python that belongs to it: all of it that is run here.
 
 Which program that is, only the server's own settings say: the environment, the settings file, the tools place.
 """
