@@ -18,7 +18,6 @@ from . import processes
 
 _TRIES = 10
 _TRY_SECONDS = 0.05
-_LOCKED_BYTE = 1 << 30  # Windows refuses to read what is locked, so what is locked lies far behind the text
 _LONGEST_TEXT = 4096
 
 
@@ -54,7 +53,7 @@ class GpuLock:
         if self._handle is not None:
             handle, self._handle = self._handle, None
             os.ftruncate(handle, 0)
-            _unlock(handle)
+            processes.unlock(handle)
             os.close(handle)
 
 
@@ -69,7 +68,7 @@ def acquire(gpu: str, run: str, folder: Path | None = None) -> GpuLock:
     """Hold the GPU for a run. Raises GpuBusy, and OSError where the place cannot be used."""
     handle = _open(_file(gpu, folder), create=True)
     for _ in range(_TRIES):  # somebody may just be asking who holds it
-        if _lock(handle):
+        if processes.lock(handle):
             text = json.dumps(Holder(os.getpid(), run, time.time()).as_dict()).encode()
             os.ftruncate(handle, 0)
             os.lseek(handle, 0, os.SEEK_SET)
@@ -89,8 +88,8 @@ def holder(gpu: str, folder: Path | None = None) -> Holder | None:
     except FileNotFoundError:
         return None
     try:
-        if _lock(handle):
-            _unlock(handle)
+        if processes.lock(handle):
+            processes.unlock(handle)
             return None
         found = _read(handle)
         if found is None:
@@ -120,34 +119,6 @@ def _open(path: Path, create: bool) -> int:
     with contextlib.suppress(PermissionError):  # another user made it in between
         path.chmod(0o666)  # whatever the umask
     return handle
-
-
-def _lock(handle: int) -> bool:
-    try:
-        if processes.WINDOWS:
-            import msvcrt
-
-            os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _unlock(handle: int) -> None:
-    if processes.WINDOWS:
-        import msvcrt
-
-        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined]
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _read(handle: int) -> Holder | None:

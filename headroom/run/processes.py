@@ -1,4 +1,6 @@
-"""Processes and their whole trees: start, interrupt, terminate, kill, ask. The only module that knows the system.
+"""Processes and their whole trees: start, interrupt, terminate, kill, ask; and file locks that end with a process.
+
+The only module of the package that knows the system.
 
 On POSIX a tree is a process group (a new session). On Linux also every process that carries the tree's mark in its
 environment, so that one that left the group is found as well. On Windows a tree is what descends from a process;
@@ -28,6 +30,8 @@ _SYNCHRONIZE = 0x00100000
 _WAIT_TIMEOUT = 0x00000102
 _KILL_ON_JOB_CLOSE = 0x2000
 _EXTENDED_LIMIT_INFORMATION = 9
+
+_LOCKED_BYTE = 1 << 30  # Windows refuses to read what is locked, so what is locked lies far behind the text
 
 _PROC = Path("/proc")
 
@@ -167,6 +171,36 @@ def bind_to_this_process() -> Any:
         kernel.CloseHandle(job)
         return None
     return job
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file for this process; ``False`` where another holds it. The system frees it when we end."""
+    try:
+        if WINDOWS:
+            import msvcrt
+
+            os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(handle: int) -> None:
+    """Free a lock of ours."""
+    if WINDOWS:
+        import msvcrt
+
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined]
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _kernel32() -> Any:
