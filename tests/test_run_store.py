@@ -115,6 +115,24 @@ def test_a_fresh_start_shares_nothing_and_a_later_resume_goes_on_from_it(store: 
     assert store.begin("dog", "d", "ai-toolkit", None, "fail").folder.parent.name == "dog"
 
 
+def test_what_a_finished_run_made_is_not_written_over(store: Store) -> None:
+    checked = store.begin("cat", "d", "ai-toolkit", "load")
+    checked.write_result(RunResult("finished", "ai-toolkit", str(checked.folder)))  # a load check makes nothing
+    trained = store.begin("cat", "d", "ai-toolkit", None)
+    assert trained.output == checked.output
+    _finish(trained)
+    assert store.begin("cat", "d2", "ai-toolkit", None).output != trained.output
+
+
+def test_two_runs_never_share_an_output_at_once(store: Store) -> None:
+    first = store.begin("cat", "d", "ai-toolkit", None)
+    hold = first.hold()
+    with pytest.raises(RunInUse):
+        store.begin("cat", "d", "ai-toolkit", None)
+    assert store.begin("cat", "d", "ai-toolkit", None, "fresh").output != first.output
+    hold.release()
+
+
 def test_a_name_cannot_lead_out_of_the_store(store: Store, tmp_path: Path) -> None:
     for name in ("../../escaped", "/etc/x", "x" * 300, "nul"):
         run = store.begin(name, "d", "ai-toolkit", None)

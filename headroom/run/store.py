@@ -156,8 +156,9 @@ class Store:
     def begin(self, name: str, digest: str, engine: str, until: str | None, resume: Resume = "resume") -> Run:
         """A new, empty run under that name.
 
-        ``resume`` shares the training folder of the newest runs of that name, ``fresh`` begins another, ``fail`` raises
-        RunExists where there are runs. Raises OSError where the folder cannot be written.
+        ``resume`` shares the training folder of the newest runs of that name, unless one of them finished: AI Toolkit
+        would write over what it made. ``fresh`` begins another folder, ``fail`` raises RunExists where there are runs.
+        Raises RunInUse where one to go on from still runs, OSError where the folder cannot be written.
         """
         group = self._group(name, resume)
         number = max((int(found[1]) for found in _runs_in(group).values()), default=0)
@@ -225,7 +226,14 @@ class Store:
         *there, new = groups
         if there and resume == "fail":
             raise RunExists(there[-1])
-        return there[-1] if there and resume == "resume" else new
+        if not there or resume == "fresh":
+            return new
+        earlier = [run for run in map(_run, _runs_in(there[-1])) if run is not None]
+        for run in earlier:
+            if run.state == "running":
+                raise RunInUse(str(run.folder))
+        made = any(run.state == "finished" and (run.result() or {}).get("checkpoint") for run in earlier)
+        return new if made else there[-1]
 
 
 def _runs_in(group: Path) -> dict[Path, re.Match[str]]:
