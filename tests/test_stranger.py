@@ -124,7 +124,7 @@ def test_a_process_cannot_take_another_name(rules: Rules) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "..", ".", "a/b", "a\\b", "/etc/x", "~x", "C:x", "a\nb", "a\0b", "con", "NUL.txt", "x.", " x", "x ", "-rf", "a" * (LONGEST_NAME + 1), "猫" * 99, 'x", "training_folder": "/etc', "a|b", "a*b"],
+    ["../x", "..", ".", "a/b", "a\\b", "/etc/x", "~x", "C:x", "a\nb", "a\0b", "con", "NUL.txt", "x.", " x", "x ", "-rf", "a" * (LONGEST_NAME + 1), "猫" * 99, 'x", "training_folder": "/etc', "a|b", "a*b", "a\ud800"],
 )  # fmt: skip
 def test_a_name_that_is_no_folders_name_is_refused(rules: Rules, name: str) -> None:
     assert judged(rules, "/config.name", name) == ["name"]
@@ -294,6 +294,39 @@ def test_a_flag_in_a_prompt_that_reads_a_file_is_judged(rules: Rules, flag: str)
     ):
         assert judged(rules, path, value) == ["elsewhere"]
     assert judged(rules, "sample.prompts", [f"a cat --{flag} {rules.reads[0]}/a.png"]) == []
+
+
+def test_a_prompt_in_another_shape_is_judged_too(rules: Rules) -> None:
+    flagged = "a cat --ctrl_img /etc/passwd"
+    assert judged(rules, "first_sample", {"prompts": {flagged: 1}}) == ["elsewhere"]  # AI Toolkit would take the key
+    assert judged(rules, "first_sample", {"prompts": [flagged]}) == ["elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "prompt"),
+    [
+        ("ctrl_img /etc/passwd", "a --[trigger]"),
+        ("img /etc/passwd", "a --ctrl_[trigger]"),
+        ("-ctrl_img /etc/passwd", "a -[trigger]"),
+        ("x --ctrl_img /etc/passwd", "a cat"),
+        ("x -", "[trigger]-ctrl_img /etc/passwd"),
+        ("", "a -[trigger]-ctrl_img /etc/passwd"),
+        ("", "a -[tri[trigger]gger]-ctrl_img /etc/passwd"),
+        ("x", "a --ctrl_img [trigger]"),
+    ],
+)
+def test_a_trigger_word_cannot_make_a_flag_of_a_prompt(rules: Rules, trigger: str, prompt: str) -> None:
+    content = put(put(data(rules), "sample.prompts", [prompt]), "trigger_word", trigger)
+    assert set(reasons(vet(job_of(content), rules))) & {"flag", "elsewhere"}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "prompt"),
+    [("my-style", "[trigger]-style cat --w 512"), ("[V] dog", "a [trigger] -- no [x]"), ("", "a [trigger], well-lit")],
+)
+def test_ordinary_triggers_and_prompts_are_taken(rules: Rules, trigger: str, prompt: str) -> None:
+    content = put(put(data(rules), "sample.prompts", [prompt]), "trigger_word", trigger)
+    assert reasons(vet(job_of(content), rules)) == []
 
 
 def test_an_adapter_named_behind_a_quantization_is_judged(rules: Rules) -> None:

@@ -19,16 +19,19 @@ from ..contracts import Change, Job, Sentence, say
 from ..guard.places import where
 from .editing import edit
 from .errors import JobError
-from .reading import read_tree
+from .reading import read_job
 from .tree import line_of
 
 LONGEST_NAME = 100  # characters; AI Toolkit appends step numbers and endings, and file systems end at 255 bytes
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")  # toolkit/config.py replace_env_vars_in_string, in comments and keys too
-_NO_NAME = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]|^[\s.~-]|[\s.]$')
+_NO_NAME = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff/\\:*?"<>|]|^[\s.~-]|[\s.]$')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # names that Windows keeps for devices
 _ELSEWHERE = re.compile(r"^[/\\~]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)|://|^file:", re.I)
 _NETWORK = re.compile(r"^[/\\]{2}|://|^file:", re.I)
+# Where a trigger word, filled in for [trigger] in a prompt, could make a flag that was not one before.
+_FLAG_TO_BE = re.compile(r"--[^ ]*[\[\]]|-\[.*\]-", re.DOTALL)
+_FLAG_BRINGER = re.compile(r"--|^\s*-|-\s*$|-\[|\]-")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9_][\w.-]*)*")
 
 Steps = tuple[Any, ...]
@@ -141,8 +144,8 @@ def _as_run(job: Job, values: Mapping[str, str]) -> Any:
     The name is judged before it is trusted: it is put into the job's JSON, where a quote in it could add keys.
     """
     text = _PLACEHOLDER.sub(lambda found: values[found[1]], job.text)
-    data = read_tree(text, job.syntax).data
-    name = data["config"]["name"] if isinstance(data, dict) else None
+    data = read_job(text, job.origin, job.syntax).data if text != job.text else job.data
+    name = data["config"]["name"]
     return json.loads(json.dumps(data).replace("[name]", str(name))) if _is_name(name) else data
 
 
@@ -203,16 +206,16 @@ class _Reading:
                 elif _ELSEWHERE.search(key):
                     yield say("stranger.elsewhere", path=_path(steps), value=_short(key), allowed=self.shown)
                 else:
+                    yield from self._prompt(key, steps)
                     yield from self._walk(below, (*steps, key))
         elif isinstance(value, list):
             for at, item in enumerate(value):
                 yield from self._walk(item, (*steps, at))
-        elif isinstance(value, str) and value:
+        elif isinstance(value, str) and value and steps[0] not in self.table["prose_sections"]:
+            yield from self._prompt(value, steps)
             yield from self._text(value, steps)
 
     def _text(self, value: str, steps: Steps) -> Iterator[Sentence]:
-        if steps[0] in self.table["prose_sections"]:
-            return
         path, pattern = _path(steps), _pattern(steps)
         names = [step for step in steps if isinstance(step, str)]
         if pattern == "name" or pattern in self.table["writes"] or pattern in self.table["ignored"]:
@@ -227,16 +230,19 @@ class _Reading:
             listed = names[-1] in self.table["comma_lists"]
             for part in value.split(",") if listed else (value,):
                 yield from self._file(part.strip() if listed else part, path, pattern)
-        elif names and names[-1] in self.table["prose"]:
-            yield from self._prompt(value, path, pattern)
-        elif _ELSEWHERE.search(value):
+        elif not (names and names[-1] in self.table["prose"]) and _ELSEWHERE.search(value):
             yield say("stranger.elsewhere", path=path, value=_short(value), allowed=self.shown)
 
-    def _prompt(self, value: str, path: str, pattern: str) -> Iterator[Sentence]:
+    def _prompt(self, value: str, steps: Steps) -> Iterator[Sentence]:
+        """What flags in a text would open; any text, since older spellings make prompts of much."""
+        path, pattern = _path(steps), _pattern(steps)
         for part in value.strip().split("--")[1:]:
             flag = part.split(" ")[0].strip()
             if flag in self.table["prompt_files"]:
                 yield from self._file(part[len(flag) :].strip(), path, pattern)
+        bringer = bool(steps) and steps[-1] in self.table["triggers"] and _FLAG_BRINGER.search(value)
+        if bringer or _FLAG_TO_BE.search(value):
+            yield say("stranger.flag", path=path, value=_short(value))
 
     def _file(self, value: str, path: str, pattern: str) -> Iterator[Sentence]:
         if not value:
