@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from mutations import mutated
 
 from headroom.contracts import Job
-from headroom.job import read_job
+from headroom.job import JobError, read_job
 from headroom.job.stranger import LONGEST_NAME, Rules, Vetted, vet
 from headroom.report.wording import LANGUAGES, words
 
@@ -531,6 +533,27 @@ def test_judged_again_a_safe_job_needs_nothing(rules: Rules) -> None:
     lines = yaml.safe_dump(content, sort_keys=False, allow_unicode=True).splitlines()
     differing = [line for line in once.job.text.splitlines() if line not in lines]
     assert len(differing) == len(once.changes)
+
+
+def test_a_damaged_job_is_made_safe_or_refused_and_nothing_breaks(rules: Rules) -> None:
+    allowing = Rules(rules.output, rules.reads, rules.base, variables=frozenset({"A"}))
+    content = put(put(data(rules), "training_folder", "/etc/${A}"), "save.push_to_hub", True)
+    text = yaml.safe_dump(content, sort_keys=False).encode()
+    judged = safe = 0
+    for seed in range(250):
+        rng = random.Random(seed)
+        try:
+            job = read_job(mutated(text, rng).decode("utf-8", "replace"))
+        except JobError:
+            continue
+        vetted = vet(job, allowing, {"A": rng.choice(["v", '"', "\n- x", "{", "[name]", "a: b"])})
+        judged += 1
+        if vetted.job is not None:
+            safe += 1
+            assert {process["training_folder"] for process in vetted.job.data["config"]["process"]} == {
+                str(rules.output)
+            }
+    assert judged > 20 and safe > 5
 
 
 def test_a_refusal_shows_no_more_than_a_line(rules: Rules) -> None:
