@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -19,8 +20,11 @@ from headroom.probe.batches import describe
 from headroom.probe.channel import Channel
 from headroom.probe.control import Control
 from headroom.probe.gauges import CudaGauge, Peak, worst
+from headroom.probe.largest_bucket import DoesNotFit, LargestBucket
 from headroom.probe.launch import parser
+from headroom.probe.meter import Meter
 from headroom.probe.phases import Phases, Reached
+from headroom.probe.restoring import Merges
 from headroom.probe.smaller import Size, smaller
 from headroom.probe.stand_ins import stand_in_for_cuda
 from headroom.probe.torch_errors import is_out_of_memory, numbers, place
@@ -388,6 +392,183 @@ def test_the_end_of_the_pipe_interrupts_the_run_and_then_ends_it(monkeypatch: py
     os.close(ours)
     assert interrupted == [True] and control.take() == ["save"]
     assert notes == ["the control pipe was closed: the run ends"]
+
+
+# --- the meter
+
+
+def test_the_meter_runs_out_at_the_budget_in_torchs_own_words() -> None:
+    meter = Meter(budget_bytes=5 * 2**20, error=OutOfMemoryError)
+    assert meter.add(1, 3 * 2**20) and not meter.add(1, 3 * 2**20)
+    with pytest.raises(OutOfMemoryError) as caught:
+        meter.add(2, 2**21 + 1)
+    assert is_out_of_memory(caught.value)
+    assert numbers(str(caught.value)) == {
+        "requested_gib": pytest.approx(2 / 1024, rel=0.01),
+        "total_gib": pytest.approx(5 / 1024, rel=0.01),
+        "free_gib": pytest.approx(2 / 1024, rel=0.01),
+        "this_process_gib": pytest.approx(3 / 1024, rel=0.01),
+        "allocated_gib": pytest.approx(3 / 1024, rel=0.01),
+        "reserved_unallocated_gib": 0.0,
+    }
+    assert meter.live_bytes == meter.peak_bytes == 3 * 2**20
+    meter.add(3, 2**21)
+    meter.drop(1)
+    meter.drop(1)
+    assert (meter.live_bytes, meter.peak_bytes) == (2**21, 5 * 2**20)
+
+
+# --- the largest bucket
+
+
+class Loaded:
+    """A batch as the data loader gives it."""
+
+    def __init__(self, file_items: list[Any]) -> None:
+        self.file_items = file_items
+
+    def cleanup(self) -> None:
+        self.file_items = []
+
+
+class Dataset:
+    """Files in buckets of one size each."""
+
+    def __init__(self, *widths: int) -> None:
+        self.file_list = [SimpleNamespace(crop_width=w, crop_height=64, num_frames=1, path=f"{w}.png") for w in widths]
+        self.batch_indices = [[index] for index in range(len(widths))]
+
+    def __getitem__(self, index: int) -> list[Any]:
+        random.random()  # an image may be flipped
+        return [self.file_list[member] for member in self.batch_indices[index]]
+
+
+class Process:
+    """As much of a training process as a dry step needs."""
+
+    device_torch = "cpu"
+    data_loader_reg = None
+
+    def __init__(self, error: Exception | None = None, hooks: Any = None) -> None:
+        self.error = error
+        self.tried: list[str] = []
+        self.additional_logs = {"loss/img": 1.0}
+        self.sd = SimpleNamespace(is_multistage=False)
+        weight = SimpleNamespace(numel=lambda: 10, _post_accumulate_grad_hooks=hooks)
+        self.gradients = 0
+
+        class AdamW:
+            def __init__(self, owner: Process) -> None:
+                self.state: dict[Any, Any] = {}
+                self.param_groups = [{"params": [weight]}]
+                self.owner = owner
+
+            def zero_grad(self, set_to_none: bool = False) -> None:
+                assert set_to_none
+                self.owner.gradients = 0
+
+        self.optimizer = AdamW(self)
+        self.data_loader = SimpleNamespace(dataset=SimpleNamespace(datasets=[Dataset(64, 128), Dataset(256, 96)]))
+
+    def train_single_accumulation(self, batch: Loaded) -> None:
+        self.tried += [item.path for item in batch.file_items]
+        self.gradients += 1
+        self.additional_logs = {"loss/img": 2.0}
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Stands for torch where only its random numbers and one allocation are asked for."""
+    seen: dict[str, Any] = {"random": "as drawn"}
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: False),
+        get_rng_state=lambda: seen["random"],
+        set_rng_state=lambda state: seen.update(random=state),
+        empty=lambda size, dtype, device: seen.update(room=size),
+        uint8="uint8",
+    )
+    monkeypatch.setitem(sys.modules, "torch", fake)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "toolkit.data_loader", SimpleNamespace(dto_collation=Loaded))  # type: ignore[arg-type]
+    return seen
+
+
+def tell(told: list[dict[str, Any]]) -> Any:
+    def out_of_memory(error: BaseException, doing: str, **more: Any) -> str | None:
+        if not is_out_of_memory(error):
+            return None
+        told.append({"doing": doing, **more})
+        return str(error)
+
+    return out_of_memory
+
+
+def test_the_dry_step_takes_the_largest_bucket_and_leaves_nothing(tmp_path: Path, torch: dict[str, Any]) -> None:
+    process = Process()
+    before = random.getstate()
+    LargestBucket(Channel(str(tmp_path / "events")), "stop", tell([])).try_out(process)
+    assert process.tried == ["256.png"]
+    assert (process.gradients, process.additional_logs, torch["random"]) == (0, {"loss/img": 1.0}, "as drawn")
+    assert random.getstate() == before
+    assert torch["room"] == 80  # two numbers of four bytes for each of ten parameters
+    assert lines(tmp_path / "events")[0]["text"] == "the largest bucket fits: 256x64x1, batch of 1"
+
+
+def test_a_largest_bucket_that_does_not_fit_ends_the_run_or_is_told(tmp_path: Path, torch: dict[str, Any]) -> None:
+    channel = Channel(str(tmp_path / "events"))
+    told: list[dict[str, Any]] = []
+    process = Process(OutOfMemoryError(MESSAGE))
+    with pytest.raises(DoesNotFit, match=r"256x64x1, batch of 1\) does not fit. CUDA out of memory") as caught:
+        LargestBucket(channel, "stop", tell(told)).try_out(process)
+    assert not isinstance(caught.value, RuntimeError) and caught.value.__context__ is None
+    LargestBucket(channel, "continue", tell(told)).try_out(process)
+    assert told == [{"doing": "forward", "bucket": (256, 64, 1), "files": ("256.png",)}] * 2
+    assert process.gradients == 0
+    assert "does not fit" in lines(tmp_path / "events")[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("process", "why"),
+    [
+        (Process(hooks={1: print}), "this optimizer works inside the backward pass"),
+        (Process(ValueError("broken")), "ValueError: broken"),
+        (SimpleNamespace(), "this AI Toolkit has no train_single_accumulation"),
+    ],
+)
+def test_why_no_dry_step_was_made_is_said(tmp_path: Path, torch: dict[str, Any], process: Any, why: str) -> None:
+    LargestBucket(Channel(str(tmp_path / "events")), "stop", tell([])).try_out(process)
+    assert lines(tmp_path / "events")[0]["text"] == f"the largest bucket was not tried first: {why}"
+
+
+def test_a_run_without_it_makes_no_dry_step(tmp_path: Path, torch: dict[str, Any]) -> None:
+    process = Process()
+    LargestBucket(Channel(str(tmp_path / "events")), "off", tell([])).try_out(process)
+    assert process.tried == [] and lines(tmp_path / "events") == []
+
+
+# --- what a failed pass leaves
+
+
+def test_only_what_was_merged_is_taken_out_of_the_weights() -> None:
+    class Module:
+        def __init__(self, fails: bool = False) -> None:
+            self.weight, self.fails = 0.0, fails
+
+        def merge_in(self, merge_weight: float = 1.0) -> None:
+            if self.fails:
+                raise OutOfMemoryError(MESSAGE)
+            self.weight += merge_weight
+
+    modules = [Module(), Module(), Module(fails=True), Module()]
+    merges = Merges()
+    merges.watch(SimpleNamespace(get_all_modules=lambda: modules))
+    with pytest.raises(OutOfMemoryError):
+        for module in modules:
+            module.merge_in(0.75)
+    merges.take_out()
+    merges.take_out()
+    assert [module.weight for module in modules] == [0.0, 0.0, 0.0, 0.0]
 
 
 # --- started by path

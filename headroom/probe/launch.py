@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 from .after_import import after_import
 from .channel import Channel
 from .control import Control
-from .gauges import CudaGauge, HostGauge
+from .gauges import GIB, CudaGauge, HostGauge, MeterGauge
+from .largest_bucket import MODES
+from .meter import Meter, counting
 from .phases import ORDER, Phases
 from .stand_ins import stand_in_for_cuda
 from .trainer import Trainer
@@ -28,6 +31,12 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--job", type=Path, required=True, help="the job file")
     options.add_argument("--events", required=True, help="file to append events to, or an open file descriptor")
     options.add_argument("--until", choices=ORDER, default="train", help="the phase after which the run ends")
+    options.add_argument("--vram-gib", type=float, help="the most the run may take of the card, its context included")
+    options.add_argument("--context-gib", type=float, default=0.5, help="what of it a process takes before any tensor")
+    options.add_argument("--meter", action="store_true", help="without a GPU: count tensors also where there is no cap")
+    options.add_argument(
+        "--largest-bucket", choices=MODES, default="stop", help="try it first: end, or go on, if it fails"
+    )
     options.add_argument("--control", type=int, help="file descriptor of the pipe that brings requests")
     return options
 
@@ -39,14 +48,28 @@ class Probe:
         self.channel = Channel(options.events)
         self.control = Control(self.channel.note)
         self.phases = Phases(self.channel, HostGauge(), options.until)
-        self.trainer = Trainer(self.channel, self.phases, self.control)
+        self.options = options
+        self.counting = ExitStack()
+        self.trainer = Trainer(self.channel, self.phases, self.control, options.largest_bucket)
         self.seen = False
 
     def on_torch(self, torch: ModuleType) -> None:
         if not stand_in_for_cuda(torch):
             self.phases.gauge = CudaGauge(torch)
+        elif self.options.meter or self.options.vram_gib is not None:
+            budget = None if self.options.vram_gib is None else int(self.options.vram_gib * GIB)
+            meter = Meter(budget, torch.OutOfMemoryError)
+            self.phases.gauge = MeterGauge(meter)
+            self.counting.enter_context(counting(torch, meter))
+            self.channel.note("no GPU: tensors are counted in its place, those of host memory among them")
 
     def on_trainer(self, module: ModuleType) -> None:
+        torch = sys.modules["torch"]
+        if self.options.vram_gib is not None and torch.cuda.is_available():
+            # The first visible card is the one accelerate takes. The cap covers the allocator alone.
+            total = torch.cuda.get_device_properties(0).total_memory / GIB
+            tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, tensors / total), 0)
         self.trainer.install(getattr(module, _PROCESS))
         self.seen = True
 
@@ -77,7 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     sys.path.insert(0, str(toolkit))
     sys.argv = [str(toolkit / "run.py"), str(job)]
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        with probe.counting:
+            runpy.run_path(sys.argv[0], run_name="__main__")
     except BaseException as error:
         probe.finish(error)
         raise

@@ -13,7 +13,8 @@ from .restoring import Before, Merges, release
 from .smaller import Size, smaller
 from .wrapping import wrap
 
-Told = Callable[[BaseException], "str | None"]
+# Tells of an out-of-memory error and of what went on; its message, None for another error.
+Told = Callable[[BaseException, str], "str | None"]
 
 
 class Previews:
@@ -33,7 +34,7 @@ class Previews:
         try:
             result = call(*args, **kwargs)
         except Exception as error:
-            reason = self.out_of_memory(error)
+            reason = self.out_of_memory(error, "prepare")
             if reason is None:
                 raise
             result = None
@@ -100,7 +101,7 @@ class Previews:
             try:
                 return generate()
             except Exception as error:
-                reason = self.out_of_memory(error)
+                reason = self.out_of_memory(error, "denoise")
                 if reason is None:
                     raise
             release()

@@ -11,25 +11,27 @@ from . import torch_errors
 from .batches import Batch, describe
 from .channel import Channel
 from .control import Control
+from .largest_bucket import LargestBucket
 from .phases import Phases
 from .previews import Previews
 from .wrapping import wrap
 
 # What a phase does when the frames of an error say nothing narrower.
-_DOING = {"train": "forward", "sample": "denoise", "baseline_sample": "denoise", "cache": "encode"}
+_DOING = {"train": "forward", "cache": "encode"}
 _TOLD = "_headroom_told"
 
 
 class Trainer:
     """The hooks of a training process. A hook this version does not have is said once, in a note."""
 
-    def __init__(self, channel: Channel, phases: Phases, control: Control) -> None:
+    def __init__(self, channel: Channel, phases: Phases, control: Control, largest_bucket: str) -> None:
         self.channel, self.phases, self.control = channel, phases, control
         self.done: int | None = None
         self.total: int | None = None
         self.skipped = 0
         self.previews = Previews(channel, self.out_of_memory)
-        self._prepared = False
+        self.largest_bucket = LargestBucket(channel, largest_bucket, self.out_of_memory)
+        self._prepared = self._tried = False
         self._step_failed: tuple[str, Batch, int] | None = None
 
     def install(self, process_class: type) -> None:
@@ -40,8 +42,11 @@ class Trainer:
     def steps(self) -> dict[str, int | None]:
         return {"done": self.done, "total": self.total, "skipped_batches": self.skipped}
 
-    def out_of_memory(self, error: BaseException) -> str | None:
-        """Tell of an out-of-memory error once, in the phase it fell in; its message, None when it is none."""
+    def out_of_memory(self, error: BaseException, doing: str | None = None, **more: Any) -> str | None:
+        """Tell of an out-of-memory error once, in the phase it fell in; its message, None when it is none.
+
+        ``doing`` is what went on where the frames say nothing narrower.
+        """
         if not torch_errors.is_out_of_memory(error):
             return None
         message = str(error)
@@ -51,14 +56,16 @@ class Trainer:
             self.channel.write(
                 "out_of_memory",
                 phase=phase,
-                inside=torch_errors.inside(error, _DOING.get(phase, phase)),
+                inside=torch_errors.inside(error, doing or _DOING.get(phase, phase)),
                 message=message,
                 numbers=torch_errors.numbers(message),
+                **more,
             )
         return message
 
     def _run(self, process: Any, call: Callable[..., Any]) -> Any:
-        self._prepared, self._step_failed = False, None
+        self._prepared = self._tried = False
+        self._step_failed = None
         self._hook(type(process))
         self.phases.begin("load")
         try:
@@ -119,6 +126,9 @@ class Trainer:
         self._tell_skipped()
         if not self.phases.inside("train"):
             self._begin_training(process)
+        if not self._tried:
+            self._tried = True
+            self.largest_bucket.try_out(process)
         given, step = describe(batch), int(process.step_num) + 1
         begun = time.perf_counter()
         try:
@@ -180,11 +190,13 @@ class Trainer:
             raise KeyboardInterrupt("asked to stop")
 
     def _sample(self, process: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._tell_skipped()
         phase = "sample" if self.phases.inside("train") else "baseline_sample"
         with self.phases.within(phase):
             return self.previews.sample(process, call, phase == "sample", *args, **kwargs)
 
     def _save(self, process: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._tell_skipped()
         before = _checkpoints(process)
         with self.phases.within("save"):
             try:
