@@ -79,6 +79,8 @@ def test_the_older_cgroups_way_to_say_no_limit_is_none(tmp_path: Path) -> None:
     }
     machine = read_machine(tree(tmp_path, files), "linux")
     assert (machine.ram, machine.ram_limited) == (Space(64.0, 32.0), False)
+    (tmp_path / "proc/meminfo").unlink()
+    assert read_machine(tmp_path, "linux").ram is None
 
 
 def test_a_limit_above_the_machine_is_no_limit(tmp_path: Path) -> None:

@@ -274,12 +274,20 @@ def test_a_link_is_judged_by_where_it_leads(rules: Rules, tmp_path: Path) -> Non
     assert judged(rules, "datasets.0.folder_path", str(rules.reads[0] / "out")) == ["elsewhere"]
     assert judged(rules, "model.vae_path", str(rules.reads[0] / "out" / "private.png")) == ["elsewhere"]
     assert judged(rules, "datasets.0.folder_path", str(rules.reads[0] / "in")) == []
+    named = put(put(data(rules), "/config.name", "out"), "datasets.0.folder_path", f"{rules.reads[0]}/[name]")
+    assert reasons(vet(job_of(named), rules)) == ["elsewhere"]
     linked = Rules(rules.output, (tmp_path / "also",), rules.base)  # the owner may allow a folder by its link
     assert judged(linked, "datasets.0.folder_path", str(tmp_path / "also" / "cats")) == []
 
 
 def test_a_folder_whose_name_only_begins_alike_is_another(rules: Rules) -> None:
     assert judged(rules, "datasets.0.folder_path", f"{rules.reads[0]}-private") == ["elsewhere"]
+
+
+def test_a_home_folder_is_never_read_even_where_ai_toolkits_own_folder_may_be(rules: Rules) -> None:
+    allowing = Rules(rules.output, (*rules.reads, rules.base), rules.base)
+    assert judged(allowing, "model.name_or_path", "output/other/theirs.safetensors") == []
+    assert judged(allowing, "model.name_or_path", "~/model.safetensors") == ["elsewhere"]
 
 
 def test_a_list_in_a_text_is_judged_item_by_item(rules: Rules, tmp_path: Path) -> None:
@@ -421,6 +429,12 @@ def test_an_allowed_variable_is_filled_in_and_what_it_makes_is_judged(rules: Rul
     assert reasons(vet(job, allowing, {"DATA": str(tmp_path / "elsewhere")})) == ["elsewhere"]
     assert reasons(vet(job, allowing, {})) == ["variable_unset"]
     assert reasons(vet(job, rules, {"DATA": str(rules.reads[0])})) == ["variable"]
+
+
+def test_a_job_that_stays_unsafe_once_changed_is_refused(rules: Rules) -> None:
+    allowing = Rules(rules.output, rules.reads, rules.base, variables=frozenset({"KEY"}))
+    job = job_of(put(data(rules), "${KEY}", "/etc"))
+    assert reasons(vet(job, allowing, {"KEY": "training_folder"})) == ["unsure"]
 
 
 # -- what it sends
