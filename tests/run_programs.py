@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from headroom.run import supervised
 options = json.loads(sys.argv[2])
-run = supervised.start(options["command"], Path(options["log"]), gpu=options.get("gpu"), locks=options.get("locks") and Path(options["locks"]))
+run = supervised.start(options["command"], Path(options["log"]), gpu=options.get("gpu"), locks=options.get("locks") and Path(options["locks"]), ask_seconds=0.2, term_seconds=0.2)
 print(json.dumps({"supervisor": run.supervisor.pid, "trainer": run.pid, "mark": run.mark}), flush=True)
 time.sleep(120)
 """

@@ -15,10 +15,10 @@ import pytest
 from run_programs import until
 
 from headroom.contracts import Budget, Job, Steps
-from headroom.job import JobError, read_job
-from headroom.report.wording import LANGUAGES, words
+from headroom.job import read_job
+from headroom.job.stranger import Rules
 from headroom.run import gpu_lock, processes
-from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, contained
+from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, JobRefused
 from headroom.run.engine import Engine, EngineRun
 from headroom.run.store import Store
 
@@ -48,7 +48,9 @@ def engine(tmp_path: Path) -> AiToolkit:
     toolkit = tmp_path / "ai-toolkit"
     (toolkit / "data").mkdir(parents=True)
     (toolkit / "data" / "a.txt").write_text("a cat", encoding="utf-8")
-    return AiToolkit(toolkit, Path(sys.executable), Store(tmp_path / "runs"), locks=tmp_path / "locks", probe=STANDIN)
+    rules = Rules(output=toolkit, reads=(toolkit,), base=toolkit)
+    store = Store(tmp_path / "runs")
+    return AiToolkit(toolkit, Path(sys.executable), rules, store, locks=tmp_path / "locks", probe=STANDIN)
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +180,7 @@ def test_a_gpu_held_by_another_run_is_said_and_leaves_no_run(engine: AiToolkit) 
     first = pinned.start(_job("wait"))
     with pytest.raises(gpu_lock.GpuBusy) as busy:
         pinned.start(_job("finish", "dog"))
-    assert busy.value.holder and busy.value.holder.run == first.folder.name
+    assert busy.value.holder and busy.value.holder.run == f"cat/{first.folder.name}"
     assert [run.folder for run in engine.store.list()] == [first.folder]
     first.cancel()
     _ended(first)
@@ -272,8 +274,18 @@ def test_ai_toolkit_gets_its_options_and_nothing_of_our_python(
         assert "hf_secret" not in path.read_text(encoding="utf-8")
 
 
+def test_settings_that_are_relative_paths_hold_where_we_run(
+    engine: AiToolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADROOM_RUNS", "runs")
+    own = replace(engine, toolkit=Path("ai-toolkit"), rules=None, store=Store(), probe=Path(os.path.relpath(STANDIN)))
+    result = _ended(own.start(_job()))
+    assert result.outcome == "finished" and Path(result.checkpoint).is_absolute() and Path(result.checkpoint).is_file()
+
+
 def test_the_users_own_job_is_run_as_it_is(engine: AiToolkit) -> None:
-    run = replace(engine, contained=False).start(_job())
+    run = replace(engine, rules=None).start(_job())
     result = _ended(run)
     assert run.run.job.read_text(encoding="utf-8") == _job().text and run.changes == ()
     assert Path(result.checkpoint) == engine.toolkit / "elsewhere" / "cat" / "cat.safetensors"
@@ -283,43 +295,28 @@ def test_the_users_own_job_is_run_as_it_is(engine: AiToolkit) -> None:
 # ---- a stranger's job
 
 
-def test_a_contained_job_differs_in_its_places_only(tmp_path: Path) -> None:
-    job = _job()
-    kept = contained(job, tmp_path / "out")
-    assert kept.job is not None
-    before, after = job.text.splitlines(), kept.job.text.splitlines()
-    assert [new for old, new in zip(before, after, strict=True) if old != new] == [f"      training_folder: {tmp_path / 'out'}"]
-    assert [change.path for change in kept.changes] == ["training_folder"]
-    for change in kept.changes:
-        for lang in LANGUAGES:
-            assert words(change.reason, lang) and words(change.price, lang) and words(change.where, lang)
-
-
-@pytest.mark.parametrize("syntax", ["yaml", "json"])
-@pytest.mark.parametrize("name", ["../../../escaped", "/etc/evil", "x" * 300, "nul", "a/b"])
-def test_a_job_cannot_choose_where(engine: AiToolkit, tmp_path: Path, name: str, syntax: str) -> None:
-    data = _job(name="cat").data | {}
-    data["config"] = {**data["config"], "name": name}
-    for process in data["config"]["process"]:
-        process |= {"training_folder": "/nowhere", "log_dir": "/nowhere/logs"}
-    job = read_job(json.dumps(data), "job.json" if syntax == "json" else "job.yaml")
+def test_a_strangers_job_is_run_below_the_store_whatever_it_says(engine: AiToolkit, tmp_path: Path) -> None:
+    job = read_job(_job().text.replace("training_folder: elsewhere", "training_folder: /nowhere/else"))
     run = engine.start(job)
     result = _ended(run)
-    assert result.outcome == "finished"
-    inside = Path(result.checkpoint).resolve()
-    assert inside.is_file() and run.run.output.resolve() in inside.parents
-    assert run.run.output.resolve().parent.parent == engine.store.folder.resolve()
-    assert {change.path for change in run.changes} == {"name", "training_folder", "log_dir"}
+    assert result.outcome == "finished" and run.run.output in Path(result.checkpoint).parents
+    assert [change.path for change in run.changes] == ["training_folder"]
+    before, after = job.text.splitlines(), run.run.job.read_text(encoding="utf-8").splitlines()
+    assert [new for old, new in zip(before, after, strict=True) if old != new] == [f"      training_folder: {run.run.output}"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ai-toolkit", "runs"]
-    kept = read_job(run.run.job.read_text(encoding="utf-8"), run.run.job.name)
-    assert kept.syntax == job.syntax and kept.data["config"]["process"][0]["log_dir"] == run.run.output.as_posix()
 
 
-def test_a_job_that_cannot_be_contained_is_not_run(engine: AiToolkit) -> None:
-    text = JOB.format(name="cat", how="finish").replace("training_folder: elsewhere", "<<: {training_folder: elsewhere}")
-    try:
-        kept = contained(read_job(text), engine.store.folder).job
-    except JobError:
-        return
-    assert kept is not None
-    assert kept.data["config"]["process"][0]["training_folder"] == engine.store.folder.as_posix()
+@pytest.mark.parametrize("name", ["../../../escaped", "/etc/evil", "x" * 300, "nul", "a/b"])
+def test_a_strangers_job_that_is_refused_leaves_no_run(engine: AiToolkit, tmp_path: Path, name: str) -> None:
+    with pytest.raises(JobRefused) as refused:
+        engine.start(_job(name=name))
+    assert len(refused.value.sentences) == 1 and str(refused.value)
+    assert engine.store.list() == []
+    assert [path for path in tmp_path.rglob("*") if "escaped" in path.name or path.suffix == ".safetensors"] == []
+
+
+@pytest.mark.parametrize("name", ["../../../escaped", "x" * 300, "nul"])
+def test_no_name_leads_out_of_the_store_for_the_users_own_job_either(engine: AiToolkit, name: str) -> None:
+    run = replace(engine, rules=None).start(_job("load_out_of_memory", name))
+    assert run.folder.resolve().parent.parent == engine.store.folder.resolve()
+    _ended(run)

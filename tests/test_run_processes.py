@@ -34,7 +34,7 @@ def test_a_tree_that_ignores_requests_is_killed_whole(tmp_path: Path) -> None:
     head, other = pids_in(file)
     assert head == process.pid
     assert processes.tree(head) >= {head}
-    processes.end(process, ask_seconds=0.1, term_seconds=0.1)
+    processes.end(process, "", 0.1, 0.1)
     assert process.returncode == -9
     gone(head, other)
     assert processes.tree(head) == set()
@@ -48,7 +48,7 @@ def test_a_process_that_left_the_group_is_found_by_its_mark(tmp_path: Path) -> N
     head, other = pids_in(file)
     assert os.getpgid(other) != head
     until(lambda: processes.tree(head, "m1") == {head, other}, 20)
-    processes.end(process, "m1", ask_seconds=0.1, term_seconds=0.1)
+    processes.end(process, "m1", 0.1, 0.1)
     gone(head, other)
 
 

@@ -14,6 +14,7 @@ from run_programs import until
 
 from headroom.contracts import Job
 from headroom.job import read_job
+from headroom.job.stranger import Rules
 from headroom.run import processes
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun
 from headroom.run.store import Store
@@ -54,8 +55,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> AiToolkit:
-    return AiToolkit(Path(str(TOOLKIT)), Path(str(PYTHON)), Store(tmp_path / "runs"))
+def engine(tmp_path: Path, models: Path) -> AiToolkit:
+    rules = Rules(output=tmp_path, reads=(models,), base=Path(str(TOOLKIT)))
+    return AiToolkit(Path(str(TOOLKIT)), Path(str(PYTHON)), rules, Store(tmp_path / "runs"))
 
 
 def _job(models: Path, steps: int) -> Job:

@@ -84,6 +84,8 @@ def test_different_names_never_share_a_folder() -> None:
 def test_the_settings_say_where_runs_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADROOM_RUNS", str(tmp_path / "mine"))
     assert Store().folder == tmp_path / "mine"
+    monkeypatch.setenv("HEADROOM_RUNS", "mine")
+    assert Store().folder == Path.cwd() / "mine"
     monkeypatch.delenv("HEADROOM_RUNS")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))

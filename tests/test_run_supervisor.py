@@ -65,6 +65,17 @@ def test_a_cancel_returns_at_once_and_the_tree_is_gone_within_five_seconds(tmp_p
     assert (run.cancelled, run.code) == (True, -9)
 
 
+def test_a_supervisor_that_hangs_does_not_keep_a_cancel_from_its_end(tmp_path: Path) -> None:
+    command, file = stubborn(tmp_path)
+    run = supervised.start(command, tmp_path / "log.txt")
+    pids = pids_in(file)
+    os.kill(run.supervisor.pid, signal.SIGSTOP)
+    run.cancel()
+    assert run.wait(20)
+    gone(*pids, run.supervisor.pid)
+    assert run.cancelled
+
+
 def test_requests_reach_the_trainer_and_its_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     run = supervised.start([sys.executable, "-c", ECHO], log)
@@ -112,12 +123,12 @@ def test_a_trainer_that_cannot_be_started_is_an_os_error(tmp_path: Path) -> None
 
 
 def test_a_gpu_that_another_run_holds_is_said_with_its_holder(tmp_path: Path) -> None:
-    locks, log = tmp_path / "locks", tmp_path / "run 7" / "log.txt"
-    log.parent.mkdir()
+    locks, log = tmp_path / "locks", tmp_path / "cat" / "run-0007" / "log.txt"
+    log.parent.mkdir(parents=True)
     first = supervised.start([sys.executable, "-c", ECHO], log, gpu="GPU-1", locks=locks)
     with pytest.raises(gpu_lock.GpuBusy) as busy:
         supervised.start([sys.executable, "-c", ECHO], tmp_path / "log.txt", gpu="GPU-1", locks=locks)
-    assert busy.value.holder and (busy.value.holder.pid, busy.value.holder.run) == (first.supervisor.pid, "run 7")
+    assert busy.value.holder and (busy.value.holder.pid, busy.value.holder.run) == (first.supervisor.pid, "cat/run-0007")
     other = supervised.start([sys.executable, "-c", ECHO], tmp_path / "log.txt", gpu="GPU-2", locks=locks)
     for run in (first, other):
         run.ask("stop")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..contracts import Budget, Change, Correction, Event, Job, Known, RunResult, Sentence, Steps, say
+from ..contracts import Budget, Change, Event, Job, Known, RunResult, Sentence, Steps
 from ..diagnosis import diagnose, read_log
-from ..job import edit, read_job
-from ..job.writing import block_yaml
+from ..job.stranger import Rules, vet
+from ..report.wording import words
 from . import gpu_lock, supervised
 from .engine import Request, Until
 from .events import EventReader, follow
 from .fingerprint import fingerprint
 from .judging import judge
-from .names import folder_name
 from .store import Hold, Resume, Run, Store, checkpoint_as
 
 NAME = "ai-toolkit"
@@ -41,20 +38,28 @@ _FOREIGN = (
 _log = logging.getLogger(__name__)
 
 
+class JobRefused(Exception):
+    """A stranger's job that the rules do not let run; ``sentences`` say what stands against it."""
+
+    def __init__(self, sentences: tuple[Sentence, ...]) -> None:
+        super().__init__(" ".join(words(each) for each in sentences))
+        self.sentences = sentences
+
+
 @dataclass(frozen=True)
 class AiToolkit:
     """AI Toolkit here: its folder and Python, and how it is to run.
 
-    ``gpu`` is the UUID of the card it is pinned to. ``contained`` puts what it makes into the run store and gives the
-    job a legal name, whatever the job says (a stranger's job); else the job's own training folder holds.
+    ``rules`` hold for a stranger's job, which is run below the run store whatever it says (their ``output`` is set to
+    each run's own); ``None`` runs the user's own job as it is. ``gpu`` is the UUID of the card it is pinned to.
     ``force`` carries the job out again where a finished run of the same work is kept.
     """
 
     toolkit: Path
     python: Path
+    rules: Rules | None
     store: Store = field(default_factory=Store)
     gpu: str | None = None
-    contained: bool = True
     resume: Resume = "resume"
     force: bool = False
     largest_bucket: Literal["stop", "continue", "off"] | None = None
@@ -71,8 +76,8 @@ class AiToolkit:
     def start(self, job: Job, budget: Budget = Budget(), until: Until | None = None) -> AiToolkitRun:  # noqa: B008
         """Begin to carry a job out; where the same work is kept finished, that run as it was.
 
-        Raises GpuBusy, RunExists, RunInUse, JobError for a job that cannot be contained, and OSError where AI Toolkit
-        or the run folder cannot be used; then nothing is left of it.
+        Raises JobRefused, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the run folder cannot be used;
+        then nothing is left of it.
         """
         digest = fingerprint(job, self.toolkit, until=until)
         if not self.force and (kept := self.store.finished(digest)):
@@ -81,14 +86,14 @@ class AiToolkit:
         run = self.store.begin(job_name, digest, NAME, until, self.resume)
         hold = run.hold()
         try:
-            kept_in = contained(job, run.output) if self.contained else Correction(job)
-            as_run = kept_in.job or job
+            environment = self._environment()
+            as_run, changes = self._vetted(job, run, environment)
             file = self.store.keep_job(run, as_run)
             trainer = supervised.start(
                 self._command(file, run, budget, until),
                 run.log,
                 cwd=self.toolkit,
-                env=self._environment(),
+                env=environment,
                 gpu=self.gpu,
                 locks=self.locks or gpu_lock.default_folder(),
             )
@@ -96,12 +101,24 @@ class AiToolkit:
             hold.release()
             self.store.remove(run, checkpoints=True)  # it has made none; those of earlier runs stay with them
             raise
-        return AiToolkitRun(run, as_run, trainer, hold, self.known, self.toolkit, kept_in.changes)
+        return AiToolkitRun(run, as_run, trainer, hold, self.known, self.toolkit.absolute(), changes)
+
+    def _vetted(self, job: Job, run: Run, environment: Mapping[str, str]) -> tuple[Job, tuple[Change, ...]]:
+        if self.rules is None:
+            return job, ()
+        vetted = vet(job, replace(self.rules, output=run.output), environment)
+        if vetted.job is None:
+            raise JobRefused(vetted.refusals)
+        return vetted.job, vetted.changes
 
     def _command(self, job: Path, run: Run, budget: Budget, until: Until | None) -> list[str]:
-        command = [str(self.python), str(self.probe), "--toolkit", str(self.toolkit), "--job", str(job)]
-        command += ["--events", str(run.events), "--control", "0"]
+        # In AI Toolkit's folder a relative path would name something else; a bare name is looked up as it is.
+        python = self.python.absolute() if self.python.exists() else self.python
+        command = [str(python), str(self.probe.absolute()), "--control", "0"]
         for option, value in (
+            ("--toolkit", self.toolkit.absolute()),
+            ("--job", job),
+            ("--events", run.events),
             ("--until", until),
             ("--vram-gib", budget.vram_gib),
             ("--largest-bucket", self.largest_bucket),
@@ -134,7 +151,7 @@ class AiToolkitRun:
         changes: tuple[Change, ...] = (),
     ) -> None:
         self.run = run
-        self.changes = changes  # what was changed in the job to keep it contained
+        self.changes = changes  # what was changed in the job to make it safe
         self.short_of: tuple[str, ...] = ()
         self._job, self._known, self._base = job, known, base
         self._trainer, self._hold = trainer, hold
@@ -212,30 +229,6 @@ class AiToolkitRun:
             self.run.add("sample" if event.event == "preview" else "checkpoint", self._base / path, step)
         except OSError as error:
             _log.warning("the index of %s: %s", self.folder, error)
-
-
-def contained(job: Job, output: Path) -> Correction:
-    """The job with its training folder and logs under ``output`` and a name that is one folder. Raises JobError."""
-    name = str(job.data["config"]["name"])
-    made: list[Change] = []
-    if folder_name(name) != name:
-        made.append(_change("name", name, folder_name(name), say("run.name.reason")))
-        data = deepcopy(dict(job.data))
-        data["config"]["name"] = folder_name(name)
-        text = json.dumps(data, ensure_ascii=False, indent=2) if job.syntax == "json" else block_yaml(data)
-        job = read_job(text, job.origin, job.syntax)
-    changes = []
-    for index, process in enumerate(job.data["config"]["process"]):
-        for key in ("training_folder", "log_dir"):
-            old = process.get(key)
-            if key == "training_folder" or old is not None:
-                path = f"process[{index}].{key}" if index else key
-                changes.append(_change(path, old, output.as_posix(), say("run.output.reason")))
-    return Correction(edit(job, changes), (*made, *changes))
-
-
-def _change(path: str, old: Any, new: str, reason: Sentence) -> Change:
-    return Change("output", path, old, new, reason, say("run.output.price"), say("run.output.where", path=path))
 
 
 def _kept(run: Run, job: Job) -> RunResult:

@@ -123,7 +123,7 @@ def tree(head: int, mark: str = "") -> set[int]:
     return found
 
 
-def end(process: subprocess.Popen[bytes], mark: str = "", ask_seconds: float = 1.5, term_seconds: float = 1.0) -> None:
+def end(process: subprocess.Popen[bytes], mark: str, ask_seconds: float, term_seconds: float) -> None:
     """Interrupt, then terminate, then kill a tree, with a time for each; returns when the head was waited for."""
     interrupt(process)
     if _waited(process, ask_seconds):

@@ -29,6 +29,7 @@ _RUN = re.compile(r"run-(\d{4,})")
 _ABOUT, _RESULT, _INDEX, _LOCK = "run.json", "result.json", "index.jsonl", "lock"
 _OUTPUT = "output"
 _MOST_TRIES = 10000
+_TRIES, _TRY_SECONDS = 10, 0.02
 
 
 class RunExists(Exception):
@@ -133,10 +134,13 @@ class Hold:
 
     def __post_init__(self) -> None:
         handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
-        if not processes.lock(handle):
-            os.close(handle)
-            raise RunInUse(str(self.file.parent))
-        self._handle = handle
+        for _ in range(_TRIES):  # somebody may just be asking whether it runs
+            if processes.lock(handle):
+                self._handle = handle
+                return
+            time.sleep(_TRY_SECONDS)
+        os.close(handle)
+        raise RunInUse(str(self.file.parent))
 
     def release(self) -> None:
         """The run has ended; again does nothing."""
@@ -151,7 +155,8 @@ class Store:
 
     def __init__(self, folder: Path | None = None, settings: Path | None = None) -> None:
         named = places.setting("HEADROOM_RUNS", settings)
-        self.folder = folder or (Path(named).expanduser() if named else places.user_data() / "runs")
+        chosen = folder or (Path(named).expanduser() if named else places.user_data() / "runs")
+        self.folder = chosen.absolute()  # runs are written to by programs that run elsewhere
 
     def begin(self, name: str, digest: str, engine: str, until: str | None, resume: Resume = "resume") -> Run:
         """A new, empty run under that name.

@@ -21,6 +21,7 @@ from .supervisor import CANCEL, REQUESTS
 _ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 30.0
 _GONE_SECONDS = 5.0
+_INSIST_SECONDS = 1.0  # that a supervisor may take for more than to interrupt and terminate
 # Started by code, not by `-m`: the Python that comes with ComfyUI on Windows ignores the working folder.
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -32,9 +33,10 @@ _log = logging.getLogger(__name__)
 class Supervised:
     """A trainer that was started. It lives no longer than this program, and no longer than its supervisor."""
 
-    def __init__(self, supervisor: subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, supervisor: subprocess.Popen[bytes], mark: str, insist_seconds: float) -> None:
         self.supervisor = supervisor
         self.mark = mark
+        self._insist_seconds = insist_seconds
         self.pid: int | None = None
         self.code: int | None = None
         self.cancelled = False
@@ -50,13 +52,22 @@ class Supervised:
         self._write(request)
 
     def cancel(self) -> None:
-        """Begin to end the trainer and return at once."""
+        """Begin to end the trainer and return at once. A supervisor that does not see to it in time is ended itself."""
+        if self._ended.is_set():
+            return
         self.cancelled = True
         self._write(CANCEL)
+        insist = threading.Timer(self._insist_seconds, self._insist)
+        insist.daemon = True
+        insist.start()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether trainer, supervisor and all that they started are gone, after at most that time."""
         return self._ended.wait(seconds)
+
+    def _insist(self) -> None:
+        if not self._ended.is_set():
+            processes.kill(self.supervisor.pid)  # then ``_watch`` ends the trainer
 
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # it has ended
@@ -82,6 +93,10 @@ class Supervised:
         self.supervisor.wait()
         if self.pid is not None:  # for when the supervisor was killed; else nobody is left
             processes.kill(self.pid, self.mark)
+        for pipe in (self.supervisor.stdin, self.supervisor.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):  # what was not yet written has no reader any more
+                    pipe.close()
         self._started.set()
         self._ended.set()
 
@@ -94,14 +109,18 @@ def start(
     env: Mapping[str, str] | None = None,
     gpu: str | None = None,
     locks: Path | None = None,
+    ask_seconds: float = 1.5,
+    term_seconds: float = 1.0,
     python: str = sys.executable,
 ) -> Supervised:
     """Start a trainer under a supervisor, its output into ``log``, holding the GPU of that UUID while it runs.
 
-    Raises GpuBusy when another run holds the GPU, OSError where the trainer cannot be started.
+    When it has to end, it has that many seconds after an interrupt, and after a request to terminate, before it is
+    killed. Raises GpuBusy when another run holds the GPU, OSError where the trainer cannot be started.
     """
     mark = uuid.uuid4().hex
     options = ["--log", str(log), "--mark", mark, "--parent", str(os.getpid())]
+    options += ["--ask-seconds", str(ask_seconds), "--term-seconds", str(term_seconds)]
     for name, value in (("--cwd", cwd), ("--gpu", gpu), ("--locks", locks)):
         if value is not None:
             options += [name, str(value)]
@@ -114,7 +133,7 @@ def start(
             stderr=own_errors,
             own_console=True,
         )
-    run = Supervised(supervisor, mark)
+    run = Supervised(supervisor, mark, ask_seconds + term_seconds + _INSIST_SECONDS)
     run._started.wait(_START_SECONDS)
     if run.pid is not None:
         return run

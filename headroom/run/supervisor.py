@@ -39,14 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--gpu")
     parser.add_argument("--locks", type=Path)
-    parser.add_argument("--ask-seconds", type=float, default=1.5)
-    parser.add_argument("--term-seconds", type=float, default=1.0)
+    parser.add_argument("--ask-seconds", type=float, required=True)
+    parser.add_argument("--term-seconds", type=float, required=True)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     lock = None
     if options.gpu:
         try:
-            lock = gpu_lock.acquire(options.gpu, options.log.parent.name, options.locks)
+            lock = gpu_lock.acquire(options.gpu, "/".join(options.log.parts[-3:-1]), options.locks)
         except gpu_lock.GpuBusy as busy:
             _tell("busy", holder=busy.holder.as_dict() if busy.holder else None)
             return 1
