@@ -27,13 +27,16 @@ time.sleep(120)
 
 # Runs a trainer and waits, as ComfyUI does.
 RUNNER = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from headroom.run import supervised
 options = json.loads(sys.argv[2])
 run = supervised.start(options["command"], Path(options["log"]), gpu=options.get("gpu"), locks=options.get("locks") and Path(options["locks"]), ask_seconds=0.2, term_seconds=0.2)
 print(json.dumps({"supervisor": run.supervisor.pid, "trainer": run.pid, "mark": run.mark}), flush=True)
+if options.get("fork") and os.fork() == 0:
+    time.sleep(20)  # with a copy of the pipe
+    os._exit(0)
 time.sleep(120)
 """
 

@@ -53,6 +53,51 @@ def test_no_single_kill_leaves_a_process(tmp_path: Path, victim: str, astray: tu
     runner.stdout.close()
 
 
+def test_the_end_of_its_input_alone_ends_the_trainer(tmp_path: Path) -> None:
+    command, file = stubborn(tmp_path)
+    run = supervised.start(command, tmp_path / "log.txt", ask_seconds=0.2, term_seconds=0.2)
+    pids = pids_in(file)
+    assert run.supervisor.stdin
+    run.supervisor.stdin.close()
+    assert run.wait(20)
+    gone(*pids, run.supervisor.pid)
+
+
+def test_a_copy_of_the_pipe_in_another_process_does_not_hide_the_end(tmp_path: Path) -> None:
+    command, file = stubborn(tmp_path)
+    options = {"command": command, "log": str(tmp_path / "log.txt"), "fork": True}
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(ROOT), json.dumps(options)], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert runner.stdout
+    said = json.loads(runner.stdout.readline())
+    pids = pids_in(file)
+    until(lambda: len(processes.tree(runner.pid)) == 2, 20)
+    runner.kill()
+    runner.wait()
+    gone(*pids, said["supervisor"], seconds=15)
+    assert len(processes.tree(runner.pid)) == 1  # which had the copy all along
+    processes.kill(runner.pid)
+    runner.stdout.close()
+
+
+def test_the_supervisor_itself_ends_what_a_trainer_leaves_behind(tmp_path: Path) -> None:
+    command, file = stubborn(tmp_path)
+    options = {"--log": str(tmp_path / "log.txt"), "--mark": "m1", "--parent": str(os.getpid()), "--ask-seconds": "9", "--term-seconds": "9"}
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", supervised._PROGRAM, str(ROOT), *(part for pair in options.items() for part in pair), "--", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    head, other = pids_in(file)
+    os.kill(head, signal.SIGKILL)
+    assert supervisor.stdout
+    said = [json.loads(line) for line in supervisor.stdout]
+    supervisor.communicate()
+    assert said == [{"status": "started", "pid": head}, {"status": "ended", "code": -9, "cancelled": False}]
+    assert supervisor.returncode == 0 and not processes.alive(other)
+
+
 def test_a_cancel_returns_at_once_and_the_tree_is_gone_within_five_seconds(tmp_path: Path) -> None:
     command, file = stubborn(tmp_path)
     run = supervised.start(command, tmp_path / "log.txt")
