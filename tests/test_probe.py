@@ -19,11 +19,12 @@ from headroom.probe.after_import import after_import
 from headroom.probe.batches import describe
 from headroom.probe.channel import Channel
 from headroom.probe.control import Control
-from headroom.probe.gauges import CudaGauge, Peak, worst
+from headroom.probe.gauges import CudaGauge, MeterGauge, Peak, Room, worst
 from headroom.probe.largest_bucket import DoesNotFit, LargestBucket
 from headroom.probe.launch import parser
 from headroom.probe.meter import Meter
 from headroom.probe.phases import Phases, Reached
+from headroom.probe.previews import Previews
 from headroom.probe.restoring import Merges
 from headroom.probe.smaller import Size, smaller
 from headroom.probe.stand_ins import stand_in_for_cuda
@@ -271,6 +272,9 @@ class Scripted:
     def peak(self) -> Peak:
         return {"allocated_gib": self.now, "host_gib": None}
 
+    def room(self) -> Room | None:
+        return None
+
 
 def test_a_phase_inside_another_keeps_its_peak_for_itself(tmp_path: Path) -> None:
     gauge = Scripted()
@@ -339,14 +343,26 @@ def test_a_gpu_is_read_from_torch_once_it_is_in_use() -> None:
         def max_memory_reserved(self) -> int:
             return 2**31
 
+        def memory_allocated(self) -> int:
+            return 2**30
+
+        def memory_reserved(self) -> int:
+            return 2**31
+
+        def mem_get_info(self) -> tuple[int, int]:
+            return 3 * 2**30, 8 * 2**30
+
     cuda = Cuda()
     gauge = CudaGauge(SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
     gauge.begin()
-    assert (gauge.peak()["allocated_gib"], cuda.reset) == (None, 0)
+    assert (gauge.peak()["allocated_gib"], cuda.reset, gauge.room()) == (None, 0, None)
     cuda.used = True
     gauge.begin()
     assert cuda.reset == 1
     assert (gauge.peak()["allocated_gib"], gauge.peak()["reserved_gib"]) == (1.0, 2.0)
+    assert gauge.room() == Room(1.0, 4.0)
+    gauge.cap_gib = 2.5
+    assert gauge.room() == Room(1.0, 1.5)
 
 
 # --- batches
@@ -418,6 +434,94 @@ def test_the_meter_runs_out_at_the_budget_in_torchs_own_words() -> None:
     assert (meter.live_bytes, meter.peak_bytes) == (2**21, 5 * 2**20)
 
 
+# --- previews under way
+
+
+class Item:
+    """A ``GenerateImageConfig``."""
+
+    seed = 7
+
+    def __init__(self, folder: Path) -> None:
+        self.output_folder = str(folder)
+        self.width, self.height, self.num_frames = 128, 128, 1
+
+    def get_image_path(self, count: int) -> str:
+        return f"{self.output_folder}/{count}.jpg"
+
+    def save_image_atomic(self, image: str, count: int = 0) -> None:
+        Path(self.get_image_path(count)).write_text(image, encoding="utf-8")
+
+    def log_image(self, image: str, count: int = 0) -> None:
+        assert image
+
+
+class Model:
+    """A newer model: a preview takes a GiB for each 128 x 128 pixels, above the two it lies on the card with."""
+
+    network = None
+    device_state = None
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.tried: list[int] = []
+
+    def get_bucket_divisibility(self) -> int:
+        return 16
+
+    def generate_images(self, items: list[Item]) -> None:
+        for count, item in enumerate(items):
+            image = self.generate_single_image(None, item)
+            item.save_image_atomic(image, count)
+            item.log_image(image, count)
+
+    def generate_single_image(self, pipeline: None, item: Item) -> str:
+        self.tried.append(item.width)
+        self.meter.add(1, 2**30 * item.width * item.height // 128**2)
+        self.meter.drop(1)
+        return "made"
+
+
+def test_a_preview_that_has_no_room_is_made_smaller_without_being_tried_and_larger_again(
+    tmp_path: Path, torch: dict[str, Any]
+) -> None:
+    meter = Meter(4 * 2**30, OutOfMemoryError)
+    meter.add(0, 2 * 2**30)
+    channel = Channel(str(tmp_path / "events"))
+    previews = Previews(channel, Phases(channel, MeterGauge(meter)), tell([]))
+    model = Model(meter)
+    process = SimpleNamespace(sd=model, adapter=None, ema=None)
+
+    def sample(step: int, budget_gib: float) -> list[tuple[str, int]]:
+        def call(step: int) -> None:
+            model.tried.clear()
+            meter.budget_bytes = int(budget_gib * 2**30)
+            model.generate_images([Item(tmp_path), Item(tmp_path)])
+
+        previews.sample(process, call, False, step)
+        told = [each for each in lines(tmp_path / "events") if each["event"] == "preview" and each["step"] == step]
+        return [(each["outcome"], each["width"]) for each in told]
+
+    assert sample(0, 4.0) == [("made", 128)] * 2
+    assert sample(1, 2.5) == [("smaller", 80)] * 2
+    assert model.tried == [80, 80]
+    assert sample(2, 2.1) == [("skipped", 128)] * 2
+    assert model.tried == []
+    assert sample(3, 3.0) == [("made", 128)] * 2
+    reasons = [each.get("reason") for each in lines(tmp_path / "events") if each.get("step") == 1]
+    assert reasons == ["it needs 1 GiB more than lies on the card, 0.5 GiB can be had"] * 2
+
+
+def test_an_error_of_another_kind_in_a_preview_is_passed_on(tmp_path: Path, torch: dict[str, Any]) -> None:
+    meter = Meter(4 * 2**30, ValueError)
+    channel = Channel(str(tmp_path / "events"))
+    previews = Previews(channel, Phases(channel, MeterGauge(meter)), tell([]))
+    process = SimpleNamespace(sd=Model(meter), adapter=None, ema=None)
+    meter.add(0, 2**32)
+    with pytest.raises(ValueError):
+        previews.sample(process, lambda step: process.sd.generate_images([Item(tmp_path)]), False, 0)
+
+
 # --- the largest bucket
 
 
@@ -486,6 +590,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         cuda=SimpleNamespace(is_available=lambda: False),
         get_rng_state=lambda: seen["random"],
         set_rng_state=lambda state: seen.update(random=state),
+        manual_seed=lambda seed: seen.update(random=seed),
         empty=lambda size, dtype, device: seen.update(room=size),
         uint8="uint8",
     )

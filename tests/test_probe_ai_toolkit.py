@@ -326,7 +326,7 @@ def test_a_budget_below_the_training_peak_is_felt_before_the_first_step(
     assert ran.exit_code == 1
     error = next(each for each in ran.of("out_of_memory") if each.keys["phase"] == "train")
     assert error.keys["bucket"] == [128, 128, 1] and len(error.keys["files"]) == 4
-    assert error.keys["inside"] in ("forward", "backward")
+    assert error.keys["inside"] in ("forward", "backward", "text")  # captions are encoded in the step here
     assert error.keys["numbers"]["total_gib"] == pytest.approx(budget, rel=0.05)
     assert ran.finished["how"] == "failed"
     if mode == "stop":

@@ -18,7 +18,7 @@ from .control import Control
 from .gauges import GIB, CudaGauge, HostGauge, MeterGauge
 from .largest_bucket import MODES
 from .meter import Meter, counting
-from .phases import ORDER, Phases
+from .phases import ORDER, Phases, Reached
 from .stand_ins import stand_in_for_cuda
 from .trainer import Trainer
 
@@ -50,12 +50,13 @@ class Probe:
         self.phases = Phases(self.channel, HostGauge(), options.until)
         self.options = options
         self.counting = ExitStack()
+        self.cuda: CudaGauge | None = None
         self.trainer = Trainer(self.channel, self.phases, self.control, options.largest_bucket)
         self.seen = False
 
     def on_torch(self, torch: ModuleType) -> None:
         if not stand_in_for_cuda(torch):
-            self.phases.gauge = CudaGauge(torch)
+            self.phases.gauge = self.cuda = CudaGauge(torch)
         elif self.options.meter or self.options.vram_gib is not None:
             budget = None if self.options.vram_gib is None else int(self.options.vram_gib * GIB)
             meter = Meter(budget, torch.OutOfMemoryError)
@@ -65,10 +66,10 @@ class Probe:
 
     def on_trainer(self, module: ModuleType) -> None:
         torch = sys.modules["torch"]
-        if self.options.vram_gib is not None and torch.cuda.is_available():
+        if self.options.vram_gib is not None and self.cuda is not None:
             # The first visible card is the one accelerate takes. The cap covers the allocator alone.
             total = torch.cuda.get_device_properties(0).total_memory / GIB
-            tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
+            self.cuda.cap_gib = tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
             torch.cuda.set_per_process_memory_fraction(min(1.0, tensors / total), 0)
         self.trainer.install(getattr(module, _PROCESS))
         self.seen = True
@@ -104,6 +105,8 @@ def main(arguments: Sequence[str]) -> int:
             runpy.run_path(sys.argv[0], run_name="__main__")
     except BaseException as error:
         probe.finish(error)
+        if isinstance(error, Reached):
+            return 0
         raise
     probe.finish(None)
     return 0

@@ -6,6 +6,7 @@ memory. So low VRAM and offloading show no effect under this meter. Context and 
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -63,6 +64,7 @@ def counting(torch: ModuleType, meter: Meter) -> AbstractContextManager[Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
+    process = os.getpid()
     plain = torch._C._disabled_torch_dispatch_impl
     ends: dict[int, weakref.ref[Any]] = {}
 
@@ -86,6 +88,8 @@ def counting(torch: ModuleType, meter: Meter) -> AbstractContextManager[Any]:
                 # Quantized weights are tensors of tensors; they do the operation on what they hold, which is counted.
                 return NotImplemented
             result = operation(*args, **(kwargs or {}))
+            if os.getpid() != process:
+                return result  # a data loader's worker, forked with the mode on
             for leaf in tree_leaves(result):
                 if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.device.type == "cpu":
                     count(leaf)

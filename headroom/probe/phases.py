@@ -58,6 +58,11 @@ class Phases:
             self.reached = True
             raise Reached(f"the run was asked to end after {self._until}")
 
+    def watch(self) -> None:
+        """Let the gauge begin anew; what it showed so far counts for the phase."""
+        self._keep()
+        self.gauge.begin()
+
     @contextmanager
     def within(self, phase: str) -> Iterator[None]:
         self.begin(phase)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .channel import Channel
+from .phases import Phases
 from .restoring import Before, Merges, release
 from .smaller import Size, smaller
 from .wrapping import wrap
@@ -20,8 +21,10 @@ Told = Callable[[BaseException, str], "str | None"]
 class Previews:
     """The hooks of one pass of previews: ``BaseSDTrainProcess.sample`` and what it calls."""
 
-    def __init__(self, channel: Channel, out_of_memory: Told) -> None:
-        self.channel, self.out_of_memory = channel, out_of_memory
+    def __init__(self, channel: Channel, phases: Phases, out_of_memory: Told) -> None:
+        self.channel, self.phases, self.out_of_memory = channel, phases, out_of_memory
+        # What a preview of a size took when it was last made, and the least it takes where it ran out.
+        self._needs: dict[Size, float] = {}
         self._merges = Merges()
         self._begin(None, None)
 
@@ -95,26 +98,52 @@ class Previews:
         return SimpleNamespace(images=[None]) if made is None else made
 
     def _make(self, item: Any, generate: Callable[[], Any], pipeline: Any) -> Any:
-        """The preview; once more and smaller when it ran out of memory; None where that did too."""
-        asked = _size(item)
-        for retry in (False, True):
-            try:
-                return generate()
-            except Exception as error:
-                reason = self.out_of_memory(error, "denoise")
-                if reason is None:
-                    raise
-            release()
-            self._reasons[self._items.index(item)] = reason
-            size = None if retry else smaller(asked, self._multiple(), _frame_step(pipeline))
+        """The preview as asked, else smaller where there is no room or it runs out; None where that fails too."""
+        index, asked = self._items.index(item), _size(item)
+        for size in (asked, smaller(asked, self._multiple(), _frame_step(pipeline))):
             if size is None:
                 break
-            item.width, item.height, item.num_frames = size.width, size.height, size.frames
-            sys.modules["torch"].manual_seed(item.seed)
+            reason = self._short(size)
+            if reason is None:
+                item.width, item.height, item.num_frames = size.width, size.height, size.frames
+                if size != asked:
+                    sys.modules["torch"].manual_seed(item.seed)
+                try:
+                    return self._measured(size, generate)
+                except Exception as error:
+                    reason = self.out_of_memory(error, "denoise")
+                    if reason is None:
+                        raise
+                release()
+            self._reasons[index] = reason
         item.width, item.height, item.num_frames = asked.width, asked.height, asked.frames
-        self._tell(self._items.index(item), item, "skipped", reason)
+        self._tell(index, item, "skipped", self._reasons[index])
         item.save_image_atomic = item.save_image = item.log_image = _nothing
         return None
+
+    def _short(self, size: Size) -> str | None:
+        """Why a preview need not be tried: it took more than there is now. What it takes may be unknown."""
+        room, need = self.phases.gauge.room(), self._needs.get(size)
+        if room is None or need is None or need <= room.free_gib:
+            return None
+        return f"it needs {need:.3g} GiB more than lies on the card, {room.free_gib:.3g} GiB can be had"
+
+    def _measured(self, size: Size, generate: Callable[[], Any]) -> Any:
+        """Make a preview and keep in mind what it took above what lay on the card before."""
+        before = self.phases.gauge.room()
+        if before is None:
+            return generate()
+        self.phases.watch()
+        try:
+            made = generate()
+        except Exception:
+            # It takes more than there was; with more room it is tried again.
+            self._needs[size] = max(self._needs.get(size, 0.0), before.free_gib * 1.001)
+            raise
+        peak = self.phases.gauge.peak()["allocated_gib"]
+        if peak is not None:
+            self._needs[size] = max(0.0, peak - before.allocated_gib)
+        return made
 
     def _saved(self, item: Any, call: Callable[..., Any], image: Any, count: int = 0, *args: Any, **kwargs: Any) -> Any:
         before = _files(item)

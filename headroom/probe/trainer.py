@@ -29,7 +29,7 @@ class Trainer:
         self.done: int | None = None
         self.total: int | None = None
         self.skipped = 0
-        self.previews = Previews(channel, self.out_of_memory)
+        self.previews = Previews(channel, phases, self.out_of_memory)
         self.largest_bucket = LargestBucket(channel, largest_bucket, self.out_of_memory)
         self._prepared = self._tried = False
         self._step_failed: tuple[str, Batch, int] | None = None
