@@ -226,6 +226,16 @@ def test_a_stop_that_was_asked_for_keeps_its_checkpoint(engine: AiToolkit) -> No
     _ended(again)
 
 
+def test_the_next_run_does_not_go_on_from_a_torn_checkpoint(engine: AiToolkit) -> None:
+    first = engine.start(_job("torn_checkpoint"))
+    _ended(first)
+    torn = first.run.output / "cat" / "cat.safetensors"
+    second = engine.start(_job("no_final_save"))
+    _ended(second)
+    assert second.run.output == first.run.output
+    assert not torn.exists() and torn.with_name("~cat.safetensors.torn").is_file()
+
+
 @pytest.mark.parametrize("how", ["wait", "stubborn"])
 def test_a_cancel_returns_at_once_and_everything_is_gone_within_five_seconds(engine: AiToolkit, how: str) -> None:
     run = engine.start(_job(how))

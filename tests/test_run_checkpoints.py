@@ -11,7 +11,7 @@ import pytest
 
 from headroom.contracts import Event, Known, Steps
 from headroom.job import read_job
-from headroom.run.checkpoints import files_of, final_save, opens, whole_safetensors
+from headroom.run.checkpoints import files_of, final_save, opens, set_aside_torn, whole_safetensors
 from headroom.run.judging import judge, peaks
 from headroom.run.store import Run
 
@@ -46,6 +46,15 @@ def test_a_file_cut_at_any_byte_does_not(file: Path) -> None:
         assert not opens(file), size
     file.write_bytes(whole + b"\0")
     assert not opens(file)
+
+
+def test_a_torn_checkpoint_is_set_aside_and_whole_ones_stay(tmp_path: Path, file: Path) -> None:
+    torn = tmp_path / "cat" / "cat_000000004.safetensors"
+    torn.parent.mkdir()
+    torn.write_bytes(file.read_bytes()[:-1])
+    assert set_aside_torn(tmp_path) == [torn.with_name("~cat_000000004.safetensors.torn")]
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["cat.safetensors", "~cat_000000004.safetensors.torn"]
+    assert set_aside_torn(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -17,6 +18,8 @@ from headroom.job import read_job
 from headroom.job.stranger import Rules
 from headroom.run import processes
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun
+from headroom.run.checkpoints import opens
+from headroom.run.events import read_events
 from headroom.run.store import Store
 
 TOOLKIT, PYTHON = os.environ.get("HEADROOM_AI_TOOLKIT"), os.environ.get("HEADROOM_AI_TOOLKIT_PYTHON")
@@ -116,6 +119,30 @@ def test_a_stop_saves_a_cancel_ends_at_once_and_the_next_run_goes_on(engine: AiT
     assert Path(result.checkpoint).is_file()
 
 
+@pytest.mark.parametrize("victim", ["supervisor", "trainer"])
+def test_after_a_kill_nothing_runs_and_the_next_run_goes_on_from_the_checkpoint(
+    engine: AiToolkit, models: Path, victim: str
+) -> None:
+    first = engine.start(_job(models, 2000))
+    until(lambda: any(event.event == "checkpoint" for event in _sofar(first)) or first.result, SLOWEST_SECONDS)
+    trainer = first._trainer
+    assert trainer and trainer.pid
+    os.kill(trainer.pid if victim == "trainer" else trainer.supervisor.pid, signal.SIGKILL)
+    result = _ended(first)
+    assert result.outcome == "failed" and result.checkpoint, _log(first)
+    whole = [path for path in (first.run.output / "tiny").glob("tiny_*.safetensors") if opens(path)]
+    saved = max(int(path.stem.rpartition("_")[2]) for path in whole)
+    torn = whole[0].with_name("tiny_000001999.safetensors")  # as a kill in the middle of a save leaves it
+    torn.write_bytes(whole[0].read_bytes()[:-1])
+
+    second = engine.start(_job(models, 2000))
+    until(lambda: any(event.event == "step" for event in _sofar(second)) or second.result, SLOWEST_SECONDS)
+    begun_at = next(event.keys["step"] for event in _sofar(second) if event.event == "step")
+    second.cancel()
+    _ended(second)
+    assert begun_at == saved + 1, _log(second)
+
+
 def test_a_dataset_that_is_not_there_is_a_failure_with_a_diagnosis(engine: AiToolkit, models: Path, tmp_path: Path) -> None:
     job = read_job(_job(models, 4).text.replace("/images", "/none"))
     run = replace(engine, store=Store(tmp_path / "other")).start(job)
@@ -125,6 +152,4 @@ def test_a_dataset_that_is_not_there_is_a_failure_with_a_diagnosis(engine: AiToo
 
 
 def _sofar(run: AiToolkitRun) -> list[Any]:
-    from headroom.run.events import read_events
-
     return read_events(run.run.events)

@@ -15,6 +15,7 @@ from ..diagnosis import diagnose, read_log
 from ..job.stranger import Rules, vet
 from ..report.wording import words
 from . import gpu_lock, supervised
+from .checkpoints import set_aside_torn
 from .engine import Request, Until
 from .events import EventReader, follow
 from .fingerprint import fingerprint
@@ -109,6 +110,8 @@ class AiToolkit:
         vetted = vet(job, replace(self.rules, output=run.output), environment)
         if vetted.job is None:
             raise JobRefused(vetted.refusals)
+        for torn in set_aside_torn(run.output):
+            _log.warning("a checkpoint was not written to its end: %s", torn)
         return vetted.job, vetted.changes
 
     def _command(self, job: Path, run: Run, budget: Budget, until: Until | None) -> list[str]:

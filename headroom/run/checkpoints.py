@@ -66,6 +66,16 @@ def _whole(file: Path) -> bool:
         return False
 
 
+def set_aside_torn(folder: Path) -> list[Path]:
+    """Rename the checkpoints below a training folder that a kill left torn; the new names.
+
+    AI Toolkit goes on from the newest file whose name begins with the job's, whatever its ending, and would fail on
+    such a one (jobs/process/BaseSDTrainProcess.py get_latest_save_path). Raises OSError.
+    """
+    torn = [path for path in sorted(folder.rglob("*.safetensors")) if not path.is_symlink() and not _whole(path)]
+    return [path.rename(path.with_name(f"~{path.name}.torn")) for path in torn]
+
+
 def whole_safetensors(file: Path) -> bool:
     """Whether the header can be read, and its tensors fill the file to the last byte. Raises OSError.
 
