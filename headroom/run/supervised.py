@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,8 @@ from .supervisor import CANCEL, REQUESTS
 _ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 30.0
 _GONE_SECONDS = 5.0
-_INSIST_SECONDS = 1.0  # that a supervisor may take for more than to interrupt and terminate
+_POLL_SECONDS = 0.02
+_INSIST_SECONDS = 2.0  # that a supervisor may take for more than to interrupt and terminate
 # Started by code, not by `-m`: the Python that comes with ComfyUI on Windows ignores the working folder.
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -69,6 +71,13 @@ class Supervised:
         if not self._ended.is_set():
             processes.kill(self.supervisor.pid)  # then ``_watch`` ends the trainer
 
+    def _end_tree(self, pid: int) -> None:
+        """Kill what the supervisor left; a process that has much memory to give back takes its time to be gone."""
+        until = time.monotonic() + _GONE_SECONDS
+        processes.kill(pid, self.mark)
+        while processes.tree(pid, self.mark) and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # it has ended
             if self.supervisor.stdin:
@@ -91,8 +100,8 @@ class Supervised:
                 self.code = said["code"]
                 self.cancelled = self.cancelled or said["cancelled"]
         self.supervisor.wait()
-        if self.pid is not None:  # for when the supervisor was killed; else nobody is left
-            processes.kill(self.pid, self.mark)
+        if self.pid is not None and self._answer.get("status") != "ended":
+            self._end_tree(self.pid)  # the supervisor was killed
         for pipe in (self.supervisor.stdin, self.supervisor.stdout):
             if pipe:
                 with contextlib.suppress(OSError):  # what was not yet written has no reader any more
