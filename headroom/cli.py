@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)")
     verb.set_defaults(run_verb=_diagnose)
+
+    verb = verbs.add_parser("doctor", help="say what is found here: AI Toolkit, GPUs and their users, RAM, disks")
+    verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)")
+    verb.set_defaults(run_verb=_doctor)
     return parser
 
 
@@ -115,6 +120,18 @@ def _diagnose(options: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from . import doctor, places
+
+    lang = _language(options.lang)
+    found = doctor.examine(places.settings_file())
+    if options.json:
+        print(json.dumps(doctor.as_json(found, lang), ensure_ascii=False, indent=2))
+    else:
+        print(doctor.as_text(found, lang), end="")
+    return 0
+
+
 def _write(found: Recovery, options: argparse.Namespace) -> str | None:
     corrected = found.correction.job
     if not options.out or corrected is None or not found.correction.changes:
@@ -137,7 +154,8 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        sentence = say("cli.error.file", path=error.filename or options.log or options.run, why=error.strerror or error)
+        source = getattr(options, "log", None) or getattr(options, "run", None)
+        sentence = say("cli.error.file", path=error.filename or source or "-", why=error.strerror or error)
     except KeyboardInterrupt:
         return CANCELLED
     print(f"headroom {options.verb}: {words(sentence, _language(options.lang))}", file=sys.stderr)

@@ -1,0 +1,112 @@
+"""The command line of the probe: set up, then AI Toolkit's own ``run.py`` as if it had been started itself."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .after_import import after_import
+from .channel import Channel
+from .control import Control
+from .gauges import GIB, CudaGauge, HostGauge, MeterGauge
+from .largest_bucket import MODES
+from .meter import Meter, counting
+from .phases import ORDER, Phases, Reached
+from .stand_ins import stand_in_for_cuda
+from .trainer import Trainer
+
+_PROCESS = "BaseSDTrainProcess"
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser("probe", description=__doc__, allow_abbrev=False)
+    options.add_argument("--toolkit", type=Path, required=True, help="AI Toolkit's folder, the one with run.py")
+    options.add_argument("--job", type=Path, required=True, help="the job file")
+    options.add_argument("--events", required=True, help="file to append events to, or an open file descriptor")
+    options.add_argument("--until", choices=ORDER, default="train", help="the phase after which the run ends")
+    options.add_argument("--vram-gib", type=float, help="the most the run may take of the card, its context included")
+    options.add_argument("--context-gib", type=float, default=0.5, help="what of it a process takes before any tensor")
+    options.add_argument("--meter", action="store_true", help="without a GPU: count tensors also where there is no cap")
+    options.add_argument(
+        "--largest-bucket", choices=MODES, default="stop", help="try it first: end, or go on, if it fails"
+    )
+    options.add_argument("--control", type=int, help="file descriptor of the pipe that brings requests")
+    return options
+
+
+class Probe:
+    """One run: what it is asked, what it writes, and what it puts between the two."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.channel = Channel(options.events)
+        self.control = Control(self.channel.note)
+        self.phases = Phases(self.channel, HostGauge(), options.until)
+        self.options = options
+        self.counting = ExitStack()
+        self.cuda: CudaGauge | None = None
+        self.trainer = Trainer(self.channel, self.phases, self.control, options.largest_bucket)
+        self.seen = False
+
+    def on_torch(self, torch: ModuleType) -> None:
+        if not stand_in_for_cuda(torch):
+            self.phases.gauge = self.cuda = CudaGauge(torch)
+        elif self.options.meter or self.options.vram_gib is not None:
+            budget = None if self.options.vram_gib is None else int(self.options.vram_gib * GIB)
+            meter = Meter(budget, torch.OutOfMemoryError)
+            self.phases.gauge = MeterGauge(meter)
+            self.counting.enter_context(counting(torch, meter))
+            self.channel.note("no GPU: tensors are counted in its place, those of host memory among them")
+
+    def on_trainer(self, module: ModuleType) -> None:
+        torch = sys.modules["torch"]
+        if self.options.vram_gib is not None and self.cuda is not None:
+            # The first visible card is the one accelerate takes. The cap covers the allocator alone.
+            total = torch.cuda.get_device_properties(0).total_memory / GIB
+            self.cuda.cap_gib = tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, tensors / total), 0)
+        self.trainer.install(getattr(module, _PROCESS))
+        self.seen = True
+
+    def finish(self, error: BaseException | None) -> None:
+        """Say how the run ended. AI Toolkit ends with 0 also when it was stopped (``run.py``)."""
+        stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code)
+        how = "finished" if error is None or self.phases.reached else "stopped" if stopped else "failed"
+        keys: dict[str, Any] = {"how": how, "steps": self.trainer.steps}
+        if how == "failed":
+            keys["message"] = f"{type(error).__name__}: {error}"
+        if not self.seen:
+            self.channel.note(f"{_PROCESS} was never imported: this run's phases and steps are not seen")
+        self.channel.write("finished", **keys)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job; the exit code is AI Toolkit's own."""
+    options = parser().parse_args(arguments)
+    toolkit, job = options.toolkit.resolve(), options.job.resolve()
+    if not (toolkit / "run.py").is_file():
+        parser().error(f"--toolkit: no run.py in {toolkit}")
+    probe = Probe(options)
+    if options.control is not None:
+        probe.control.listen(options.control)
+    after_import("torch", probe.on_torch)
+    after_import(f"jobs.process.{_PROCESS}", probe.on_trainer)
+    os.chdir(toolkit)
+    sys.path.insert(0, str(toolkit))
+    sys.argv = [str(toolkit / "run.py"), str(job)]
+    try:
+        with probe.counting:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+    except BaseException as error:
+        probe.finish(error)
+        if isinstance(error, Reached):
+            return 0
+        raise
+    probe.finish(None)
+    return 0
