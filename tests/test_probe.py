@@ -572,7 +572,8 @@ class Process:
                 self.owner.gradients = 0
 
         self.optimizer = AdamW(self)
-        self.data_loader = SimpleNamespace(dataset=SimpleNamespace(datasets=[Dataset(64, 128), Dataset(256, 96)]))
+        datasets = SimpleNamespace(datasets=[Dataset(64, 128), Dataset(256, 96)])
+        self.data_loader = SimpleNamespace(dataset=datasets, collate_fn=Loaded)
 
     def train_single_accumulation(self, batch: Loaded) -> None:
         self.tried += [item.path for item in batch.file_items]
@@ -595,7 +596,6 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         uint8="uint8",
     )
     monkeypatch.setitem(sys.modules, "torch", fake)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "toolkit.data_loader", SimpleNamespace(dto_collation=Loaded))  # type: ignore[arg-type]
     return seen
 
 

@@ -82,15 +82,15 @@ def _hindrance(process: Any) -> str | None:
     return None
 
 
-def _batches(process: Any) -> Iterator[tuple[int, Any, int]]:
-    """(pixels, dataset, index) of every batch of the datasets."""
+def _batches(process: Any) -> Iterator[tuple[int, Any, Any, int]]:
+    """(pixels, loader, dataset, index) of every batch of the datasets."""
     for loader in (getattr(process, "data_loader", None), getattr(process, "data_loader_reg", None)):
         for dataset in getattr(getattr(loader, "dataset", None), "datasets", ()):
             for index, members in enumerate(getattr(dataset, "batch_indices", ())):
                 given = describe(_Files([dataset.file_list[member] for member in members]))
                 if given.bucket is not None:
                     width, height, frames = given.bucket
-                    yield width * height * frames * given.items, dataset, index
+                    yield width * height * frames * given.items, loader, dataset, index
 
 
 class _Files:
@@ -99,8 +99,8 @@ class _Files:
 
 
 def _load(process: Any) -> Any:
-    _, dataset, index = max(_batches(process), key=lambda batch: batch[0])
-    return sys.modules["toolkit.data_loader"].dto_collation(dataset[index])  # type: ignore[attr-defined]
+    _, loader, dataset, index = max(_batches(process), key=lambda batch: batch[0])
+    return loader.collate_fn(dataset[index])
 
 
 def _room_for_state(process: Any) -> Any:
