@@ -6,9 +6,7 @@ import argparse
 import json
 import locale
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +82,9 @@ def _source(options: argparse.Namespace) -> Iterator[Path]:
     if options.log != "-":
         yield Path(options.log or options.run)
         return
+    import shutil  # these two take a tenth of the time that an answer takes
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         path = Path(folder, "log")
         with path.open("wb") as file:
