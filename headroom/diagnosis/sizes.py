@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 from .. import configs
 
@@ -40,10 +41,31 @@ def gib(number: str, unit: str) -> float:
     return float(number.replace(",", "")) * _GIB_PER_UNIT[unit[0].lower()]
 
 
+# What may be absent from a text that a pattern matches: groups, classes, escapes, the size, what ?, * and + count.
+_NOT_LITERAL = re.compile(r"\(\?:[^)]*\)[?*+]?|\[[^\]]*\]|\{size\}|\\.|.[?*+]|[()]")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a sentence may print a size: the pattern, and its longest literal text, without which it cannot match."""
+
+    expression: str
+    literal: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return compile_pattern(self.expression)
+
+
+def _place(expression: str) -> _Place:
+    parts = _NOT_LITERAL.sub("\0", expression).split("\0")
+    return _Place(expression, max(parts, key=len).replace(" ", "").lower())
+
+
 @cache
-def _fields() -> tuple[tuple[tuple[str, tuple[re.Pattern[str], ...]], ...], float]:
+def _fields() -> tuple[dict[str, tuple[_Place, ...]], float]:
     data = configs.load("failures/sizes")
-    fields = tuple((name, tuple(map(compile_pattern, data[name]))) for name in data if name != "largest_gib")
+    fields = {name: tuple(map(_place, data[name])) for name in data if name != "largest_gib"}
     return fields, float(data["largest_gib"])
 
 
@@ -56,9 +78,10 @@ def read_sizes(sentence: str) -> tuple[dict[str, list[float]], list[tuple[int, i
     fields, largest = _fields()
     found: dict[str, list[float]] = {}
     spans: list[tuple[int, int]] = []
-    for name, patterns in fields:
-        for pattern in patterns:
-            matches = list(pattern.finditer(sentence))
+    squeezed = "".join(sentence.split()).lower()
+    for name, places in fields.items():
+        for place in places:
+            matches = list(place.pattern.finditer(sentence)) if place.literal in squeezed else []
             if not matches:
                 continue
             matches = matches if name == "named_process_gib" else matches[:1]
