@@ -106,7 +106,8 @@ def _diagnose(options: argparse.Namespace) -> int:
     known = Known(options.exit_code, options.os, options.gpu_gib, options.host_ram_gib)
     comments = None if options.no_comments else lang
     with _source(options) as log:
-        found = recover(log, job, known, options.strength, options.lock, comments)
+        wanted = not options.json or bool(options.out)
+        found = recover(log, job, known, options.strength, options.lock, comments, wanted)
     written = _write(found, options)
     if options.json:
         answer = as_json(found, lang) | {"written": written}

@@ -144,7 +144,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Correction:
-    """A corrected job: ``job`` is ``None`` when none was given; ``notes`` say what was not done, and why."""
+    """A corrected job: ``job`` is ``None`` when none was given or wanted; ``notes`` say what was not done, and why."""
 
     job: Job | None
     changes: tuple[Change, ...] = ()

@@ -11,7 +11,7 @@ from ..guard.ladders import Rung, advice_kind, ladder, levers_without_a_job
 from ..guard.levers import Move
 from ..guard.places import where
 from ..guard.situation import HOST_CAUSES, Situation
-from ..job import edit, locked, settings
+from ..job import locked, settings
 
 
 def correct(
@@ -20,12 +20,13 @@ def correct(
     strength: Strength = "next",
     locks: Sequence[str] = (),
     comments: Language | None = "en",
+    write: bool = True,
 ) -> Correction:
     """The job with what the diagnosis calls for, or the same job and a note that says why nothing is left.
 
     ``next`` pulls one lever, ``safe`` the conservative set for media and stage. A locked key is never touched. The
-    first process is corrected. ``comments``: the language of the reasons written into a YAML job. Raises JobError
-    for a lock that is no path.
+    first process is corrected. Without ``write`` the changes are found and the corrected text is not made.
+    ``comments``: the language of the reasons written into a YAML job. Raises JobError for a lock that is no path.
     """
     for lock in locks:
         locked("train", (lock,))
@@ -44,6 +45,10 @@ def correct(
         notes += (say("correct.unknown_architecture", name=first.architecture),)
     if not changes:
         return Correction(job, (), (*notes, say(_nothing_left(diagnosis))))
+    if not write:
+        return Correction(None, changes, (*notes, *_reminder(diagnosis)))
+    from ..job import edit
+
     return Correction(edit(job, changes, comments), changes, (*notes, *_reminder(diagnosis)))
 
 

@@ -39,11 +39,13 @@ def recover(
     strength: Strength = "next",
     locks: Sequence[str] = (),
     comments: Language | None = "en",
+    write: bool = True,
 ) -> Recovery:
     """Read a failed run and correct its job.
 
     ``log`` is the text, its bytes, its file, or the folder of AI Toolkit's UI. Without ``job``, the configuration that
-    AI Toolkit prints in its own log is the job. ``comments`` is the language of the reasons written into the YAML.
+    AI Toolkit prints in its own log is the job. ``comments`` is the language of the reasons written into the YAML;
+    without ``write`` the corrected text is not made (``correction.job`` is ``None``), only the changes.
     Raises OSError where the log cannot be read, ``job.JobError`` where a lock is none.
     """
     reading = read_log(log)
@@ -54,7 +56,7 @@ def recover(
     if job is not None:
         warnings += traps(job, diagnosis.steps.skipped_batches)
     diagnosis = replace(diagnosis, warnings=diagnosis.warnings + warnings)
-    return Recovery(job, diagnosis, correct(job, diagnosis, strength, locks, comments=comments))
+    return Recovery(job, diagnosis, correct(job, diagnosis, strength, locks, comments=comments, write=write))
 
 
 def _printed_job(reading: LogReading) -> tuple[Job | None, tuple[Sentence, ...]]:
