@@ -81,7 +81,7 @@ def matrix() -> Iterator[list[Corrected]]:
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("headroom.recovery.correct"), "edit", edit_once)
+        patch.setattr(import_module("headroom.job.editing"), "edit", edit_once)
         yield list(_corrected())
 
 
