@@ -31,10 +31,10 @@ def diagnose(reading: LogReading, known: Known = Known(), job: Job | None = None
         advice=rule["advice"],
         confidence=rule["confidence"],
         summary=_summary(rule, place, facts, known, steps),
-        evidence=_evidence(rule, decisive, place, facts, reading, known),
+        evidence=_evidence(rule, decisive, place, facts, reading),
         numbers=facts.numbers,
         steps=steps,
-        warnings=_warnings(facts, steps, memory, rule),
+        warnings=_warnings(facts, steps, memory),
         rule=rule["id"],
         inside=place.inside,
     )
@@ -104,15 +104,12 @@ def _evidence(
     place: Place,
     facts: Facts,
     reading: LogReading,
-    known: Known,
 ) -> tuple[Evidence, ...]:
     chosen: list[Finding] = [decisive] if decisive else []
     pool = (*facts.swallowed, *facts.live)
     chosen += [f for f in pool if f.says in rule["by"] and f.line not in {c.line for c in chosen}]
-    with_sizes = [f for f in pool if f.sizes]
-    if with_sizes:  # the sentence the numbers come from
-        numbers = facts.fatal if facts.fatal and facts.fatal.sizes else max(with_sizes, key=lambda f: f.at)
-        chosen = [*chosen[:1], numbers, *chosen[1:]]
+    if facts.measured:
+        chosen = [*chosen[:1], facts.measured, *chosen[1:]]
     lines: dict[int, Evidence] = {}
     for finding in chosen:
         for number, text in finding.cited:
@@ -129,7 +126,7 @@ def _evidence(
     return tuple(lines.values())
 
 
-def _warnings(facts: Facts, steps: Steps, memory: bool, rule: dict[str, Any]) -> tuple[Sentence, ...]:
+def _warnings(facts: Facts, steps: Steps, memory: bool) -> tuple[Sentence, ...]:
     warnings = []
     if steps.skipped_batches and "finished" in facts.names:
         warnings.append(say("warning.largest_bucket_may_never_train", count=steps.skipped_batches))

@@ -30,6 +30,7 @@ class Facts:
     swallowed: tuple[Finding, ...]
     fatal: Finding | None
     place: Place
+    measured: Finding | None  # the sentence that the numbers come from
     numbers: Numbers
     named_processes: int = 0
 
@@ -228,8 +229,8 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     names |= {known.system} if known.system else _system_of(reading)
 
     with_sizes = [f for f in (*swallowed, *live) if f.sizes]
-    chosen = fatal if fatal and fatal.sizes else max(with_sizes, key=lambda f: f.at, default=None)
-    numbers, named = _numbers(chosen.sizes if chosen else {})
+    measured = fatal if fatal and fatal.sizes else max(with_sizes, key=lambda f: f.at, default=None)
+    numbers, named = _numbers(measured.sizes if measured else {})
     names |= _compare(numbers, known)
     exit_code = known.exit_code if known.exit_code is not None else _printed_exit_code(live)
     names |= _of_job(job) | _of_exit(exit_code) | _of_end(reading, timeline, live, known)
@@ -237,4 +238,4 @@ def weigh(reading: LogReading, known: Known, job: Job | None) -> tuple[Facts, Ti
     names |= {"memory_live"} if memory_live else set()
     names |= {"shows_a_run"} if reading.marks or reading.bars else set()
     names |= {"any_line"} if reading.last_line[1].strip() else set()
-    return Facts(frozenset(names), tuple(live), tuple(swallowed), fatal, place, numbers, named), timeline
+    return Facts(frozenset(names), tuple(live), tuple(swallowed), fatal, place, measured, numbers, named), timeline

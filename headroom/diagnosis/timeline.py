@@ -75,13 +75,13 @@ class Timeline:
                     marks.append(StageMark(stage, "bar", track.end, track.end_line, text))
         return sorted(marks, key=lambda mark: mark.at)
 
-    def _resolved(self, stage: str, at: int, declared_baseline: bool) -> Stage:
+    def _resolved(self, stage: str, at: int) -> Stage:
         if stage == "preview":
             begun = self.training is not None and self.training.at < at
             if begun:
                 stage = "sample"
             else:
-                known = declared_baseline or self.training is not None or bool(self._reading.job_name)
+                known = self._declared_baseline(at) or self.training is not None or bool(self._reading.job_name)
                 stage = "baseline_sample" if known else "sample"
         return cast(Stage, stage) if stage in get_args(Stage) else "unknown"
 
@@ -112,7 +112,7 @@ class Timeline:
         before = [mark for mark in self._marks if mark.at <= at]
         while before:
             mark = before.pop()
-            if mark.stage == "save" and self._save_is_over(mark, at):
+            if mark.stage == "save" and self._save_is_over(mark):
                 before = [m for m in before if m.stage != "save"]
                 continue
             if mark.kind == "code":
@@ -121,13 +121,13 @@ class Timeline:
         after = [mark for mark in self._marks if mark.at > at and (mark.stage == "train" or mark.kind == "code")]
         return self._place(after[0], at) if after else Place("unknown")
 
-    def _save_is_over(self, mark: StageMark, at: int) -> bool:
+    def _save_is_over(self, mark: StageMark) -> bool:
         return any(text in mark.text for text in catalogue().ended_by["save"])
 
     def _place(self, mark: StageMark, at: int) -> Place:
         telling = (each for each in catalogue().markers + catalogue().code if each.inside)
         inside = next((each.inside for each in telling if each.text in mark.text), "")
-        stage = self._resolved(mark.stage, at, self._declared_baseline(at))
+        stage = self._resolved(mark.stage, at)
         return Place(stage, inside, mark.line, mark.text)
 
     def _by_frames(self, finding: Finding) -> Place | None:
@@ -157,4 +157,4 @@ class Timeline:
                     inside = frame.inside or inside
         if not stage:
             return None
-        return Place(self._resolved(stage, at, self._declared_baseline(at)), inside, traceback.line, text)
+        return Place(self._resolved(stage, at), inside, traceback.line, text)

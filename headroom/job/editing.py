@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..contracts import Change, Job
+from ..contracts import Change, Job, Language
 from ..report.wording import words
 from .errors import JobError, wrong
 from .paths import ANY, Steps, follow, parse_path
 from .placing import Placing
 from .reading import read_tree
 from .tree import Tree
-
-Language = Literal["en", "zh"]
 
 
 def edit(job: Job, changes: Sequence[Change], comments: Language | None = None) -> Job:
