@@ -153,12 +153,17 @@ class Correction:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may take: a cap, not a wish. ``None``: no cap on that resource."""
+    """What a run may take: a cap, not a wish. ``None``: no cap on that resource.
+
+    ``gpu`` is the UUID of the card it speaks of. ``enforce`` off: nothing is capped, and what goes above it is told.
+    """
 
     vram_gib: float | None = None
     host_ram_gib: float | None = None
     shm_gib: float | None = None
     disk_gib: float | None = None
+    gpu: str | None = None
+    enforce: bool = True
 
 
 @dataclass(frozen=True)
