@@ -96,12 +96,16 @@ def find_python(toolkit: Toolkit, settings: Path | None = None) -> Path:
         if not python.is_file():
             raise LocateError(say("locate.no_such_python", setting=PYTHON, python=str(python)))
         return python
-    inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    for environment in _ENVIRONMENTS:
-        python = toolkit.folder.joinpath(environment, *inside)
-        if python.is_file():
-            return python  # as it is: resolved, it would lose its environment
+    if python := python_inside(toolkit.folder):
+        return python
     raise LocateError(say("locate.no_python", folder=str(toolkit.folder), looked=_ENVIRONMENTS, setting=PYTHON))
+
+
+def python_inside(folder: Path) -> Path | None:
+    """The Python of the virtual environment that lies in a folder; ``None`` where there is none."""
+    inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    pythons = (folder.joinpath(environment, *inside) for environment in _ENVIRONMENTS)
+    return next((python for python in pythons if python.is_file()), None)  # unresolved: that keeps its environment
 
 
 def check_python(python: Path, toolkit: Toolkit, seconds: float = _SLOWEST_SECONDS) -> ToolkitPython:
