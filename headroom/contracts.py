@@ -179,7 +179,10 @@ class Event:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How one attempt at a job ended. ``peaks``: phase -> (vram_gib, host_ram_gib)."""
+    """How one attempt at a job ended. ``peaks``: phase -> (vram_gib, host_ram_gib).
+
+    ``warnings`` say what is to be known of it beside that: a peak above the budget, a card with less free than that.
+    """
 
     outcome: Literal["finished", "failed", "cancelled", "would_finish", "would_fail"]
     engine: str
@@ -188,3 +191,4 @@ class RunResult:
     checkpoint: str | None = None
     peaks: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
+    warnings: tuple[Sentence, ...] = ()

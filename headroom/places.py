@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _PACK = Path(__file__).resolve().parent.parent
-_SETTINGS = "headroom.json"  # in ComfyUI's user folder; nodes/places.py reads the same file
+SETTINGS = "headroom.json"  # in ComfyUI's user folder
 
 
 def setting(name: str, file: Path | None = None) -> str | None:
@@ -33,8 +33,8 @@ def settings_file() -> Path | None:
     """
     named = os.environ.get("HEADROOM_COMFYUI")
     if named:
-        return Path(named).expanduser() / "user" / _SETTINGS
-    return _PACK.parents[1] / "user" / _SETTINGS if _PACK.parent.name == "custom_nodes" else None
+        return Path(named).expanduser() / "user" / SETTINGS
+    return _PACK.parents[1] / "user" / SETTINGS if _PACK.parent.name == "custom_nodes" else None
 
 
 def user_data(platform: str = sys.platform) -> Path:

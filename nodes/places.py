@@ -6,10 +6,10 @@ in ``language``, so that the tests can read everything but the nodes without a C
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..headroom import places as core
 
 SAMPLES = Path(__file__).resolve().parent.parent / "example_workflows" / "samples"
 
@@ -30,17 +30,15 @@ class Places:
 
 
 def setting(name: str) -> str | None:
-    """A setting of the server: the environment first, then ``headroom.json`` in ComfyUI's user folder."""
-    if value := os.environ.get(name):
-        return value
+    """A setting of the server: the environment first, then the settings file in ComfyUI's user folder."""
+    return core.setting(name, settings_file())
+
+
+def settings_file() -> Path:
+    """Headroom's settings file, where this ComfyUI keeps its user folder."""
     import folder_paths
 
-    try:
-        kept = json.loads(Path(folder_paths.get_user_directory(), "headroom.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    value = kept.get(name) if isinstance(kept, dict) else None
-    return str(value) if value else None
+    return Path(folder_paths.get_user_directory(), core.SETTINGS)
 
 
 def places() -> Places:

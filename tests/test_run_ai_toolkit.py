@@ -17,7 +17,10 @@ from run_programs import until
 from headroom.contracts import Budget, Job, Steps
 from headroom.job import read_job
 from headroom.job.stranger import Rules
-from headroom.run import gpu_lock, processes
+from headroom.memory.budgeting import BudgetError
+from headroom.memory.nvml import Gpu, GpuReading
+from headroom.report.wording import words
+from headroom.run import ai_toolkit, gpu_lock, processes
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, JobRefused
 from headroom.run.engine import Engine, EngineRun
 from headroom.run.store import Store
@@ -44,13 +47,15 @@ def _job(how: str = "finish", name: str = "cat") -> Job:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> AiToolkit:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AiToolkit:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     toolkit = tmp_path / "ai-toolkit"
     (toolkit / "data").mkdir(parents=True)
     (toolkit / "data" / "a.txt").write_text("a cat", encoding="utf-8")
     rules = Rules(output=toolkit, reads=(toolkit,), base=toolkit)
     store = Store(tmp_path / "runs")
-    return AiToolkit(toolkit, Path(sys.executable), rules, store, locks=tmp_path / "locks", probe=STANDIN)
+    python, locks = Path(sys.executable), tmp_path / "locks"
+    return AiToolkit(toolkit, python, rules, store, locks=locks, probe=STANDIN, gpus=GpuReading)
 
 
 @pytest.fixture(autouse=True)
@@ -176,15 +181,15 @@ def test_what_cannot_be_started_is_said_and_leaves_no_run(engine: AiToolkit, wha
 
 
 def test_a_gpu_held_by_another_run_is_said_and_leaves_no_run(engine: AiToolkit) -> None:
-    pinned = replace(engine, gpu="GPU-1")
-    first = pinned.start(_job("wait"))
+    card = Budget(gpu="GPU-1")
+    first = engine.start(_job("wait"), card)
     with pytest.raises(gpu_lock.GpuBusy) as busy:
-        pinned.start(_job("finish", "dog"))
+        engine.start(_job("finish", "dog"), card)
     assert busy.value.holder and busy.value.holder.run == f"cat/{first.folder.name}"
     assert [run.folder for run in engine.store.list()] == [first.folder]
     first.cancel()
     _ended(first)
-    assert _ended(pinned.start(_job("finish", "dog"))).outcome == "finished"
+    assert _ended(engine.start(_job("finish", "dog"), card)).outcome == "finished"
 
 
 def test_a_read_only_place_is_said(engine: AiToolkit, tmp_path: Path) -> None:
@@ -253,6 +258,85 @@ def test_a_cancel_returns_at_once_and_everything_is_gone_within_five_seconds(eng
     assert engine.store.finished(run.run.digest) is None
 
 
+def test_read_gives_what_is_new_and_never_waits(engine: AiToolkit) -> None:
+    run = engine.start(_job("wait"))
+    _waiting(run)
+    before = run.read()
+    assert [event.keys["step"] for event in before if event.event == "step"] == [1, 2]
+    assert run.read() == []
+    run.ask("stop")
+    _ended(run)
+    assert [*before, *run.read()] == list(run.events)
+
+
+def test_a_cancel_may_save_first(engine: AiToolkit) -> None:
+    run = engine.start(_job("wait"))
+    _waiting(run)
+    run.cancel(save=True)
+    result = _ended(run)
+    assert (result.outcome, Path(result.checkpoint).name) == ("cancelled", "cat_000000003.safetensors")
+
+
+def test_a_cancel_that_saves_does_not_wait_for_ever(engine: AiToolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ai_toolkit, "_SAVE_SECONDS", 0.1)
+    run = engine.start(_job("deaf"))
+    _waiting(run)
+    run.cancel(save=True)
+    result = _ended(run)
+    assert (result.outcome, Path(result.checkpoint).name) == ("cancelled", "cat_000000002.safetensors")
+
+
+# ---- its budget
+
+
+def _of(free: float) -> GpuReading:
+    return GpuReading("550", (Gpu(0, "GPU-0", "Card", 24.0, free, ()), Gpu(1, "GPU-1", "Other", 48.0, 47.0, ())))
+
+
+def _told(run: AiToolkitRun) -> dict[str, Any]:
+    _ended(run)
+    return json.loads(next(event for event in run.events if event.event == "note").keys["text"])
+
+
+def test_without_a_budget_it_takes_what_is_free_on_the_first_card(engine: AiToolkit) -> None:
+    run = replace(engine, gpus=lambda: _of(20.0)).start(_job())
+    told = _told(run)
+    assert run.budget == Budget(vram_gib=19.5, gpu="GPU-0")
+    assert told["argv"][told["argv"].index("--vram-gib") + 1] == "19.5"
+    assert told["env"]["CUDA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_it_is_pinned_to_the_budgets_card(engine: AiToolkit) -> None:
+    told = _told(replace(engine, gpus=lambda: _of(20.0)).start(_job(), Budget(vram_gib=40, gpu="GPU-1")))
+    assert told["env"]["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+def test_a_card_that_is_not_there_or_full_is_said_and_leaves_no_run(engine: AiToolkit) -> None:
+    own = replace(engine, gpus=lambda: _of(0.25))
+    with pytest.raises(BudgetError, match="GPU-9"):
+        own.start(_job(), Budget(gpu="GPU-9"))
+    with pytest.raises(BudgetError, match=r"0\.25"):
+        own.start(_job())
+    assert own.store.list() == []
+
+
+def test_a_budget_that_only_watches_caps_nothing_and_tells_what_went_above_it(engine: AiToolkit) -> None:
+    run = engine.start(_job(), Budget(vram_gib=2.9, host_ram_gib=2.4, enforce=False))
+    assert not {"--vram-gib", "--host-ram-gib"} & set(_told(run)["argv"])
+    assert run.result and [words(each) for each in run.result.warnings] == [
+        "3 GiB of VRAM were taken in a training step: more than the budget of 2.9 GiB.",
+        "2.5 GiB of host RAM were taken in a training step: more than the budget of 2.4 GiB.",
+    ]
+    again = engine.start(_job())
+    assert again.folder == run.folder and again.result == run.result
+
+
+def test_less_free_than_the_budget_grants_is_said_before_it_runs(engine: AiToolkit) -> None:
+    run = replace(engine, gpus=lambda: _of(10.0)).start(_job(), Budget(vram_gib=12.0))
+    assert [each.key for each in run.warnings] == ["budget.less_free"]
+    assert _ended(run).warnings[0] == run.warnings[0]
+
+
 # ---- how it is started
 
 
@@ -262,8 +346,8 @@ def test_ai_toolkit_gets_its_options_and_nothing_of_our_python(
     foreign = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "PYTHONPATH": "/ours", "VIRTUAL_ENV": "/ours"}
     for name, value in foreign.items():
         monkeypatch.setenv(name, value)
-    own = replace(engine, gpu="GPU-1", largest_bucket="continue", hf_token="hf_secret", locks=engine.locks)
-    run = own.start(_job(), Budget(vram_gib=0.035), "train")
+    own = replace(engine, largest_bucket="continue", hf_token="hf_secret")
+    run = own.start(_job(), Budget(vram_gib=0.035, host_ram_gib=8, gpu="GPU-1"), "train")
     _ended(run)
     seen = json.loads(next(event for event in run.events if event.event == "note").keys["text"])
     pairs = dict(zip(seen["argv"][::2], seen["argv"][1::2], strict=True))
@@ -274,6 +358,7 @@ def test_ai_toolkit_gets_its_options_and_nothing_of_our_python(
         "--control": "0",
         "--until": "train",
         "--vram-gib": "0.035",
+        "--host-ram-gib": "8",
         "--largest-bucket": "continue",
     }
     assert seen["cwd"] == str(engine.toolkit)

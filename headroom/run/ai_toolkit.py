@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from typing import Any, Literal
 from ..contracts import Budget, Change, Event, Job, Known, RunResult, Sentence, Steps
 from ..diagnosis import diagnose, read_log
 from ..job.stranger import Rules, vet
+from ..memory import budgeting
+from ..memory.nvml import GpuReading, read_gpus
 from ..report.wording import words
 from . import gpu_lock, supervised
 from .checkpoints import set_aside_torn
@@ -20,11 +22,12 @@ from .engine import Request, Until
 from .events import EventReader, follow
 from .fingerprint import fingerprint
 from .judging import judge
-from .store import Hold, Resume, Run, Store, checkpoint_as
+from .store import Hold, Resume, Run, Store, checkpoint_as, sentence
 
 NAME = "ai-toolkit"
 _PROBE = Path(__file__).resolve().parents[1] / "probe" / "__main__.py"
 _POLL_SECONDS = 0.1
+_SAVE_SECONDS = 60.0  # that a cancel which saves may take for it
 # Of the Python and the allocator that we run in; they mean nothing to AI Toolkit's, or harm it.
 _FOREIGN = (
     "PYTHONHOME",
@@ -52,15 +55,14 @@ class AiToolkit:
     """AI Toolkit here: its folder and Python, and how it is to run.
 
     ``rules`` hold for a stranger's job, which is run below the run store whatever it says (their ``output`` is set to
-    each run's own); ``None`` runs the user's own job as it is. ``gpu`` is the UUID of the card it is pinned to.
-    ``force`` carries the job out again where a finished run of the same work is kept.
+    each run's own); ``None`` runs the user's own job as it is. ``force`` carries the job out again where a finished run
+    of the same work is kept. ``gpus`` asks the driver what there is.
     """
 
     toolkit: Path
     python: Path
     rules: Rules | None
     store: Store = field(default_factory=Store)
-    gpu: str | None = None
     resume: Resume = "resume"
     force: bool = False
     largest_bucket: Literal["stop", "continue", "off"] | None = None
@@ -68,26 +70,30 @@ class AiToolkit:
     known: Known = field(default_factory=Known)
     locks: Path | None = None
     probe: Path = _PROBE
+    gpus: Callable[[], GpuReading] = read_gpus
 
     @property
     def name(self) -> str:
         """What the command line and the results call it."""
         return NAME
 
-    def start(self, job: Job, budget: Budget = Budget(), until: Until | None = None) -> AiToolkitRun:  # noqa: B008
+    def start(self, job: Job, budget: Budget | None = None, until: Until | None = None) -> AiToolkitRun:
         """Begin to carry a job out; where the same work is kept finished, that run as it was.
 
-        Raises JobRefused, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the run folder cannot be used;
-        then nothing is left of it.
+        It is pinned to the budget's card, else to the first that may be used. Without a budget it may take what is free
+        on that card, less a reserve.
+        Raises JobRefused, BudgetError, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the run folder
+        cannot be used; then nothing is left of it.
         """
         digest = fingerprint(job, self.toolkit, until=until)
         if not self.force and (kept := self.store.finished(digest)):
             return AiToolkitRun(kept, job)
+        budget, warnings = self._granted(budget)
         job_name = str(job.data["config"]["name"])
         run = self.store.begin(job_name, digest, NAME, until, self.resume)
         hold = run.hold()
         try:
-            environment = self._environment()
+            environment = self._environment(budget.gpu)
             as_run, changes = self._vetted(job, run, environment)
             file = self.store.keep_job(run, as_run)
             trainer = supervised.start(
@@ -95,14 +101,22 @@ class AiToolkit:
                 run.log,
                 cwd=self.toolkit,
                 env=environment,
-                gpu=self.gpu,
+                gpu=budget.gpu,
                 locks=self.locks or gpu_lock.default_folder(),
             )
         except BaseException:
             hold.release()
             self.store.remove(run, checkpoints=True)  # it has made none; those of earlier runs stay with them
             raise
-        return AiToolkitRun(run, as_run, trainer, hold, self.known, self.toolkit.absolute(), changes)
+        return AiToolkitRun(run, as_run, trainer, hold, self.known, self.toolkit.absolute(), changes, budget, warnings)
+
+    def _granted(self, asked: Budget | None) -> tuple[Budget, tuple[Sentence, ...]]:
+        """The budget with its card, and what is to be said of it."""
+        reading = self.gpus()
+        if asked is None:
+            return budgeting.default_budget(reading), ()
+        gpu = budgeting.card(reading, asked.gpu)
+        return replace(asked, gpu=gpu.uuid if gpu else asked.gpu), budgeting.short_of_room(asked, gpu)
 
     def _vetted(self, job: Job, run: Run, environment: Mapping[str, str]) -> tuple[Job, tuple[Change, ...]]:
         if self.rules is None:
@@ -123,18 +137,19 @@ class AiToolkit:
             ("--job", job),
             ("--events", run.events),
             ("--until", until),
-            ("--vram-gib", budget.vram_gib),
+            ("--vram-gib", budget.vram_gib if budget.enforce else None),
+            ("--host-ram-gib", budget.host_ram_gib if budget.enforce else None),
             ("--largest-bucket", self.largest_bucket),
         ):
             if value is not None:
                 command += [option, str(value)]
         return command
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, gpu: str | None) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
         own |= {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
-        if self.gpu:
-            own |= {"CUDA_VISIBLE_DEVICES": self.gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        if gpu:
+            own |= {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         if self.hf_token:
             own["HF_TOKEN"] = self.hf_token
         return own
@@ -152,12 +167,17 @@ class AiToolkitRun:
         known: Known = Known(),  # noqa: B008
         base: Path = Path(),
         changes: tuple[Change, ...] = (),
+        budget: Budget = Budget(),  # noqa: B008
+        warnings: tuple[Sentence, ...] = (),
     ) -> None:
         self.run = run
         self.changes = changes  # what was changed in the job to make it safe
+        self.budget = budget  # what it was granted
+        self.warnings = warnings  # what was to be said before it began
         self.short_of: tuple[str, ...] = ()
         self._job, self._known, self._base = job, known, base
         self._trainer, self._hold = trainer, hold
+        self._reader = EventReader(run.events)
         self._over = threading.Event()
         self._result: RunResult | None = None
         if trainer is None:
@@ -176,6 +196,10 @@ class AiToolkitRun:
         """Every event from the first, as they come, until the run is over."""
         return follow(self.run.events, self._over.is_set, _POLL_SECONDS)
 
+    def read(self) -> list[Event]:
+        """The events since the last call, at once; for one caller."""
+        return self._reader.read()
+
     @property
     def result(self) -> RunResult | None:
         """How it ended; ``None`` while it goes on."""
@@ -186,10 +210,20 @@ class AiToolkitRun:
         if self._trainer:
             self._trainer.ask(request)
 
-    def cancel(self) -> None:
-        """End the run. Returns at once; everything it started is gone within five seconds."""
-        if self._trainer:
+    def cancel(self, save: bool = False) -> None:
+        """End the run. Returns at once; everything it started is gone within five seconds.
+
+        ``save``: it may first write a checkpoint, for which it has sixty seconds.
+        """
+        if not self._trainer:
+            return
+        if not save:
             self._trainer.cancel()
+            return
+        self.ask("stop")
+        late = threading.Timer(_SAVE_SECONDS, self._trainer.cancel)
+        late.daemon = True
+        late.start()
 
     def wait(self, seconds: float | None = None) -> RunResult | None:
         """The result, once there is one, after at most that time."""
@@ -210,11 +244,13 @@ class AiToolkitRun:
             code = self._trainer.code
             known = Known(code, self._known.system, self._known.gpu_gib, self._known.host_ram_gib)
             judgement = judge(self.run, self._job, events, known, self._trainer.cancelled, self._base)
-            self.short_of, self._result = judgement.short_of, judgement.result
+            result = judgement.result
+            result = replace(result, warnings=(*self.warnings, *budgeting.above(self.budget, result.peaks)))
+            self.short_of, self._result = judgement.short_of, result
             also: dict[str, Any] = {"short_of": list(self.short_of), "exit_code": code}
-            if judgement.result.outcome == "finished" and judgement.result.checkpoint:
-                also["checkpoint_as"] = checkpoint_as(Path(judgement.result.checkpoint))
-            self.run.write_result(judgement.result, **also)
+            if result.outcome == "finished" and result.checkpoint:
+                also["checkpoint_as"] = checkpoint_as(Path(result.checkpoint))
+            self.run.write_result(result, **also)
         except Exception:  # a full disk; the run itself is over, and whoever waits must learn of it
             _log.exception("the result of %s could not be kept", self.folder)
             if self._result is None:
@@ -240,4 +276,6 @@ def _kept(run: Run, job: Job) -> RunResult:
     peaks = {str(phase): (pair[0], pair[1]) for phase, pair in (kept.get("peaks") or {}).items()}
     diagnosis = diagnose(read_log(run.log), Known(exit_code=0), job) if kept.get("diagnosis") else None
     steps = Steps(**kept["steps"])
-    return RunResult(kept["outcome"], kept["engine"], str(run.folder), steps, kept["checkpoint"], peaks, diagnosis)
+    warnings = tuple(map(sentence, kept.get("warnings") or ()))
+    outcome, engine, checkpoint = kept["outcome"], kept["engine"], kept["checkpoint"]
+    return RunResult(outcome, engine, str(run.folder), steps, checkpoint, peaks, diagnosis, warnings)

@@ -33,8 +33,14 @@ class EngineRun(Protocol):
     def ask(self, request: Request) -> None:
         """Ask for a save, a preview, or a stop with a save; after the end this does nothing."""
 
-    def cancel(self) -> None:
-        """End the run. Returns at once; everything it started is gone within five seconds."""
+    def read(self) -> list[Event]:
+        """The events since the last call, at once; for one caller."""
+
+    def cancel(self, save: bool = False) -> None:
+        """End the run. Returns at once; everything it started is gone within five seconds.
+
+        ``save``: it may first write a checkpoint, for which it has sixty seconds.
+        """
 
     def wait(self, seconds: float | None = None) -> RunResult | None:
         """The result, once there is one, after at most that time."""
@@ -47,5 +53,8 @@ class Engine(Protocol):
     def name(self) -> str:
         """What the command line and the results call it."""
 
-    def start(self, job: Job, budget: Budget = ..., until: Until | None = None) -> EngineRun:
-        """Begin to carry a job out to the end of a phase, ``None`` for to the end of all."""
+    def start(self, job: Job, budget: Budget | None = None, until: Until | None = None) -> EngineRun:
+        """Begin to carry a job out to the end of a phase, ``None`` for to the end of all.
+
+        Without a budget it may take what is free, less a reserve.
+        """

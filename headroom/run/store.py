@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .. import places
-from ..contracts import Job, RunResult, Sentence
+from ..contracts import Job, RunResult, Sentence, say
 from . import processes
 from .names import another, folder_name
 
@@ -309,6 +309,15 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def sentence(kept: Mapping[str, Any]) -> Sentence:
+    """A sentence as a result keeps it."""
+    return say(kept["key"], **{name: _said(value) for name, value in kept["values"].items()})
+
+
+def _said(value: Any) -> Any:
+    return sentence(value) if isinstance(value, Mapping) else tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 options = argparse.ArgumentParser()
-for name in ("--toolkit", "--job", "--events", "--until", "--vram-gib", "--largest-bucket"):
+for name in ("--toolkit", "--job", "--events", "--until", "--vram-gib", "--host-ram-gib", "--largest-bucket"):
     options.add_argument(name)
 options.add_argument("--control", type=int)
 given = options.parse_args()
@@ -92,9 +92,9 @@ if given.until == "load":
 phase("train", "begin")
 try:
     for step in range(1, total + 1):
-        if how in ("wait", "stubborn") and step == 3:
+        if how in ("wait", "stubborn", "deaf") and step == 3:
             print("waiting", flush=True)
-            while not asked:
+            while not asked or how == "deaf":
                 time.sleep(0.02)
         for word in asked:
             print(f"\nasked to {word}", flush=True)
