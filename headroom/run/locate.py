@@ -96,8 +96,8 @@ def find_python(toolkit: Toolkit, settings: Path | None = None) -> Path:
         if not python.is_file():
             raise LocateError(say("locate.no_such_python", setting=PYTHON, python=str(python)))
         return python
-    if python := python_inside(toolkit.folder):
-        return python
+    if inside := python_inside(toolkit.folder):
+        return inside
     raise LocateError(say("locate.no_python", folder=str(toolkit.folder), looked=_ENVIRONMENTS, setting=PYTHON))
 
 
