@@ -57,7 +57,7 @@ def examine(settings: Path | None = None, runs: Path | None = None) -> Checkup:
     notes += [*gpus.notes, *machine.notes]
     if machine.shm and machine.shm.total_gib < SMALL_SHM_GIB:
         notes.append(say("doctor.shm_small", total=machine.shm.total_gib))
-    disks = [Disk("runs", runs or _runs(settings), None), Disk("models", _models(), None)]
+    disks = [Disk("runs", runs or _runs(settings), None), Disk("models", model_cache(), None)]
     if toolkit:
         disks.append(Disk("ai_toolkit", toolkit.folder, None))
     read = tuple(Disk(disk.holds, disk.path, space_at(disk.path)) for disk in disks)
@@ -70,7 +70,7 @@ def _runs(settings: Path | None) -> Path:
     return Path(named).expanduser() if named else places.user_data() / "runs"
 
 
-def _models() -> Path:
+def model_cache() -> Path:
     """Where Hugging Face keeps what is downloaded (huggingface_hub/constants.py)."""
     if named := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
         return Path(named).expanduser()
