@@ -53,6 +53,8 @@ class Architecture:
     effects: Mapping[str, Any]
     form: tuple[str, ...]
     defaults: Mapping[str, Any]
+    absent: tuple[str, ...]
+    gated: str | None
     recovery_adapters: tuple[str, ...]
     memory: Mapping[str, Any]
 
@@ -66,8 +68,28 @@ class Architecture:
         return tuple(found) if isinstance(found, list) else ()
 
     def starts_with(self, path: str) -> Any:
-        """What AI Toolkit's form starts a job of this architecture with."""
-        return self.defaults.get(path, configs.load(f"{_FOLDER}/index")["form_start"].get(path))
+        """What AI Toolkit's form starts a job of this architecture with; ``None`` where it leaves the key out."""
+        if path in self.absent:
+            return None
+        return self.defaults.get(path, _common_start().get(path))
+
+
+@cache
+def _common_start() -> dict[str, Any]:
+    """The keys that the form starts every job with, by their paths."""
+    found: dict[str, Any] = {}
+
+    def walk(value: Any, path: str) -> None:
+        if path == "datasets":
+            walk(value[0], "datasets[]")
+        elif isinstance(value, dict) and value:
+            for key, below in value.items():
+                walk(below, f"{path}.{key}" if path else key)
+        else:
+            found[path] = value
+
+    walk(configs.load("starting/common")["config"]["process"][0], "")
+    return found
 
 
 @cache
@@ -102,6 +124,8 @@ def architecture(name: str) -> Architecture:
         effects=data["effects"],
         form=tuple(data["form"]),
         defaults=data.get("defaults", {}),
+        absent=tuple(data.get("absent", ())),
+        gated=data.get("gated"),
         recovery_adapters=tuple(data.get("recovery_adapters", ())),
         memory=data["memory"],
     )

@@ -96,7 +96,7 @@ class Quantization(Lever):
         """The type, where none is written that quantizes anything."""
         if self.entry["bits"].get(str(at.get(path)).split("|")[0], 16) < 16:
             return []
-        start = at.architecture.starts_with(path)
+        start = at.architecture.starts_with(path) or self.entry["usual"]
         return [self.set(path, start, "type")]
 
     def _recovery(self, at: Situation) -> Iterator[Move]:
