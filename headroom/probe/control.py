@@ -24,6 +24,7 @@ class Control:
     def __init__(self, note: Callable[[str], None]) -> None:
         self.training = False
         self.stopping = False
+        self.why: str | None = None
         self._note = note
         self._asked: list[str] = []
         self._lock = threading.Lock()
@@ -44,6 +45,18 @@ class Control:
         with self._lock:
             asked, self._asked = self._asked, []
         return [word for word in WORDS if word in asked]
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether the run is to stop after this step; what can be left out before that is."""
+        with self._lock:
+            return "stop" in self._asked
+
+    def limit(self, why: str) -> None:
+        """Stop as ``stop`` does, but as a failure: something ran short."""
+        self._note(why)
+        self.why = why
+        self.ask("stop")
 
     def ask(self, word: str) -> None:
         if word not in WORDS:

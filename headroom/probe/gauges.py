@@ -25,24 +25,37 @@ class Room:
 
 
 class Gauge(Protocol):
-    """Begin to watch; then ask for the peak since. ``room`` is None where it is not known."""
+    """Begin to watch; then ask for the peak since. ``now`` may be asked by another thread.
+
+    ``room`` is None where it is not known.
+    """
 
     def begin(self) -> None: ...
 
     def peak(self) -> Peak: ...
 
+    def now(self) -> Peak: ...
+
     def room(self) -> Room | None: ...
 
 
 class HostGauge:
-    """Host memory alone."""
+    """Host memory alone: the largest of this process, or of it and its children where ``now`` saw more."""
+
+    def __init__(self) -> None:
+        self._seen_gib: float | None = None
 
     def begin(self) -> None:
         host_memory.forget_peak()
+        self._seen_gib = None
 
     def peak(self) -> Peak:
-        host = host_memory.peak_gib()
-        return dict.fromkeys(KEYS[:3]) | {"host_gib": None if host is None else round(host, 6)}
+        return _host(max(host_memory.peak_gib() or 0.0, self._seen_gib or 0.0) or None)
+
+    def now(self) -> Peak:
+        host = host_memory.tree_gib()
+        self._seen_gib = max(host or 0.0, self._seen_gib or 0.0)
+        return _host(host)
 
     def room(self) -> Room | None:
         return None
@@ -52,6 +65,7 @@ class CudaGauge(HostGauge):
     """torch's own statistics; what the card shows for the process is for one who can ask the driver."""
 
     def __init__(self, torch: ModuleType) -> None:
+        super().__init__()
         self.cuda = torch.cuda
         self.cap_gib: float | None = None
 
@@ -67,6 +81,14 @@ class CudaGauge(HostGauge):
         return super().peak() | {
             "allocated_gib": round(self.cuda.max_memory_allocated() / GIB, 6),
             "reserved_gib": round(self.cuda.max_memory_reserved() / GIB, 6),
+        }
+
+    def now(self) -> Peak:
+        if not self.cuda.is_initialized():
+            return super().now()
+        return super().now() | {
+            "allocated_gib": round(self.cuda.memory_allocated() / GIB, 6),
+            "reserved_gib": round(self.cuda.memory_reserved() / GIB, 6),
         }
 
     def room(self) -> Room | None:
@@ -90,6 +112,7 @@ class MeterGauge(HostGauge):
     """The meter's count. It knows no context and no fragmentation, so that all three are the same."""
 
     def __init__(self, meter: Counted) -> None:
+        super().__init__()
         self.meter = meter
 
     def begin(self) -> None:
@@ -99,9 +122,16 @@ class MeterGauge(HostGauge):
     def peak(self) -> Peak:
         return super().peak() | dict.fromkeys(KEYS[:3], round(self.meter.peak_bytes / GIB, 9))
 
+    def now(self) -> Peak:
+        return super().now() | dict.fromkeys(KEYS[:3], round(self.meter.live_bytes / GIB, 9))
+
     def room(self) -> Room | None:
         live, budget = self.meter.live_bytes, self.meter.budget_bytes
         return None if budget is None else Room(live / GIB, (budget - live) / GIB)
+
+
+def _host(gib: float | None) -> Peak:
+    return dict.fromkeys(KEYS[:3]) | {"host_gib": None if gib is None else round(gib, 6)}
 
 
 def worst(one: Peak, other: Peak) -> Peak:

@@ -15,12 +15,15 @@ from typing import Any
 from .after_import import after_import
 from .channel import Channel
 from .control import Control
+from .downloads import Downloads
 from .gauges import GIB, CudaGauge, HostGauge, MeterGauge
 from .largest_bucket import MODES
 from .meter import Meter, counting
 from .phases import ORDER, Phases, Reached
 from .stand_ins import stand_in_for_cuda
+from .swallowed import MODULES, Swallowed
 from .trainer import Trainer
+from .watch import Watch
 
 _PROCESS = "BaseSDTrainProcess"
 
@@ -33,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--until", choices=ORDER, default="train", help="the phase after which the run ends")
     options.add_argument("--vram-gib", type=float, help="the most the run may take of the card, its context included")
     options.add_argument("--context-gib", type=float, default=0.5, help="what of it a process takes before any tensor")
+    options.add_argument(
+        "--host-ram-gib", type=float, help="end the run, saved where it trains, when it holds more host memory"
+    )
     options.add_argument("--meter", action="store_true", help="without a GPU: count tensors also where there is no cap")
     options.add_argument(
         "--largest-bucket", choices=MODES, default="stop", help="try it first: end, or go on, if it fails"
@@ -52,7 +58,21 @@ class Probe:
         self.counting = ExitStack()
         self.cuda: CudaGauge | None = None
         self.trainer = Trainer(self.channel, self.phases, self.control, options.largest_bucket)
+        self.swallowed = Swallowed(self.trainer.out_of_memory)
+        self.downloads = Downloads(self.channel)
+        self.watch = Watch(
+            self.channel, lambda: self.phases.gauge, self.downloads, options.host_ram_gib, self.control.limit
+        )
         self.seen = False
+
+    def install(self) -> None:
+        """Put everything in place for the modules that AI Toolkit is going to import."""
+        after_import("torch", self.on_torch)
+        after_import("huggingface_hub.file_download", self.downloads.install)
+        for name in MODULES:
+            after_import(name, self.swallowed.listen)
+        after_import(f"jobs.process.{_PROCESS}", self.on_trainer)
+        self.watch.start()
 
     def on_torch(self, torch: ModuleType) -> None:
         if not stand_in_for_cuda(torch):
@@ -76,6 +96,10 @@ class Probe:
 
     def finish(self, error: BaseException | None) -> None:
         """Say how the run ended. AI Toolkit ends with 0 also when it was stopped (``run.py``)."""
+        self.watch.stop()
+        for place, count in self.swallowed.counts.items():
+            if count > 1:
+                self.channel.note(f"memory ran out {count} times in {place}, and AI Toolkit went on")
         stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code)
         how = "finished" if error is None or self.phases.reached else "stopped" if stopped else "failed"
         keys: dict[str, Any] = {"how": how, "steps": self.trainer.steps}
@@ -95,8 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     probe = Probe(options)
     if options.control is not None:
         probe.control.listen(options.control)
-    after_import("torch", probe.on_torch)
-    after_import(f"jobs.process.{_PROCESS}", probe.on_trainer)
+    probe.install()
     os.chdir(toolkit)
     sys.path.insert(0, str(toolkit))
     sys.argv = [str(toolkit / "run.py"), str(job)]

@@ -21,8 +21,10 @@ Told = Callable[[BaseException, str], "str | None"]
 class Previews:
     """The hooks of one pass of previews: ``BaseSDTrainProcess.sample`` and what it calls."""
 
-    def __init__(self, channel: Channel, phases: Phases, out_of_memory: Told) -> None:
-        self.channel, self.phases, self.out_of_memory = channel, phases, out_of_memory
+    def __init__(
+        self, channel: Channel, phases: Phases, out_of_memory: Told, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.channel, self.phases, self.out_of_memory, self.stopping = channel, phases, out_of_memory, stopping
         # What a preview of a size took when it was last made, and the least it takes where it ran out.
         self._needs: dict[Size, float] = {}
         self._merges = Merges()
@@ -100,6 +102,8 @@ class Previews:
     def _make(self, item: Any, generate: Callable[[], Any], pipeline: Any) -> Any:
         """The preview as asked, else smaller where there is no room or it runs out; None where that fails too."""
         index, asked = self._items.index(item), _size(item)
+        if self.stopping():
+            return self._leave_out(index, item, "the run was asked to stop")
         for size in (asked, smaller(asked, self._multiple(), _frame_step(pipeline))):
             if size is None:
                 break
@@ -117,9 +121,11 @@ class Previews:
                 release()
             self._reasons[index] = reason
         item.width, item.height, item.num_frames = asked.width, asked.height, asked.frames
-        self._tell(index, item, "skipped", self._reasons[index])
+        return self._leave_out(index, item, self._reasons[index])
+
+    def _leave_out(self, index: int, item: Any, reason: str) -> None:
+        self._tell(index, item, "skipped", reason)
         item.save_image_atomic = item.save_image = item.log_image = _nothing
-        return None
 
     def _short(self, size: Size) -> str | None:
         """Why a preview need not be tried: it took more than there is now. What it takes may be unknown."""

@@ -28,13 +28,14 @@ _NUMBERS = {
     "allocated_gib": re.compile(rf"Of the allocated memory {_SIZE} is allocated by PyTorch"),
     "reserved_unallocated_gib": re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated"),
 }
-# Innermost meaning first: (what, end of the file's path, function); either may be empty.
+# Narrower meaning first: (what, end of the file's path, function); the file may be empty.
 _PLACES: tuple[tuple[str, str, str], ...] = (
     ("optimizer", "", r"step|step_hook|_single_tensor_\w+|_multi_tensor_\w+|_init_group"),
     ("backward", r"torch/_tensor\.py|torch/autograd/\w+\.py|accelerate/accelerator\.py", "backward"),
     ("decode", "", r"_?decode\w*|tiled_decode"),
     ("text", "", r"encode_prompt|encode_static_prompt|get_prompt_embeds|cache_text_embeddings"),
     ("encode", "", r"encode_images|_cache_one_latent|_encode|tiled_encode"),
+    ("quantize", r"toolkit/util/quantize\.py|toolkit/models/v2/_mixin\.py|quanto/quantize\.py", r"_?quantize\w*"),
 )
 _OPTIMIZERS = re.compile(r"(torch/optim/|toolkit/optimizers/|bitsandbytes/optim/|optimizer)")
 
@@ -57,7 +58,7 @@ def numbers(message: str) -> dict[str, float]:
 
 
 def inside(error: BaseException, otherwise: str) -> str:
-    """What was going on, from the frames: optimizer, backward, decode, text, encode, else ``otherwise``."""
+    """What was going on, from the frames: optimizer, backward, decode, text, encode, quantize, else ``otherwise``."""
     frames = [(frame.filename.replace("\\", "/"), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
     return place(frames, otherwise)
 

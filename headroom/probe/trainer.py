@@ -29,7 +29,7 @@ class Trainer:
         self.done: int | None = None
         self.total: int | None = None
         self.skipped = 0
-        self.previews = Previews(channel, phases, self.out_of_memory)
+        self.previews = Previews(channel, phases, self.out_of_memory, lambda: self.control.stop_asked)
         self.largest_bucket = LargestBucket(channel, largest_bucket, self.out_of_memory)
         self._prepared = self._tried = False
         self._step_failed: tuple[str, Batch, int] | None = None
@@ -73,6 +73,10 @@ class Trainer:
         except Exception as error:
             self.out_of_memory(error)
             raise
+        except KeyboardInterrupt:
+            if self.control.why is not None:
+                raise MemoryError(self.control.why) from None
+            raise
         finally:
             self.control.training = False
             self.phases.end_all()
@@ -95,10 +99,19 @@ class Trainer:
             self.channel.note(f"this AI Toolkit has no {', '.join(missing)}: what they would tell is not seen")
 
     def _after_load(self, process: Any, call: Callable[..., Any]) -> Any:
+        # SDTrainer.encode_static_prompt tries once more after whatever error.
+        wrap(type(process.sd), "encode_prompt", self._encode)
         if self.phases.current == "load":
             self.phases.pass_by("load")
             self.phases.begin("cache")
         return call()
+
+    def _encode(self, sd: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            self.out_of_memory(error, "text")
+            raise
 
     def _prepare(self, process: Any, call: Callable[..., Any]) -> Any:
         if self.phases.current == "load":
@@ -186,6 +199,8 @@ class Trainer:
         process.ensure_params_requires_grad()
         if word == "stop":
             self.control.stopping = True
+            if self.control.why is not None:
+                raise MemoryError(self.control.why)
             # run.py ends a job in order on this one; nothing is saved by it.
             raise KeyboardInterrupt("asked to stop")
 
