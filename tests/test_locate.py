@@ -92,7 +92,7 @@ def test_found_nowhere_it_says_what_to_set(tmp_path: Path, settings: str) -> Non
     file = tmp_path / "headroom.json"
     file.write_text(settings, encoding="utf-8")
     for path in (None, file, tmp_path / "absent.json"):
-        with pytest.raises(LocateError, match="Set HEADROOM_AI_TOOLKIT to the folder") as error:
+        with pytest.raises(LocateError, match="`python -m headroom setup`, or set HEADROOM_AI_TOOLKIT to the folder") as error:
             find_toolkit(path)
         assert refused(error) == "none"
 

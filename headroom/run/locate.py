@@ -19,6 +19,7 @@ from ..report.wording import words
 
 FOLDER = "HEADROOM_AI_TOOLKIT"
 PYTHON = "HEADROOM_AI_TOOLKIT_PYTHON"
+NAME, NOTE = "ai-toolkit", ".headroom.json"  # in the tools place, and in there
 
 _FILES = ("run.py", "version.py")
 _FOLDERS = ("toolkit", "jobs")
@@ -76,16 +77,46 @@ def find_toolkit(settings: Path | None = None) -> Toolkit:
         folder = Path(named).expanduser()
         if missing := _missing(folder):
             raise LocateError(say("locate.not_recognised", setting=FOLDER, folder=str(folder), missing=missing))
-        return _toolkit(folder, "setting")
-    folder = places.tools() / "ai-toolkit"
+        return toolkit_in(folder, "setting")
+    folder = places.tools() / NAME
     if _missing(folder):
         raise LocateError(say("locate.none", setting=FOLDER, tools=str(folder)))
-    return _toolkit(folder, "tools")
+    return toolkit_in(folder, "tools")
 
 
 def recognise(folder: Path) -> bool:
     """Whether a folder is an AI Toolkit, by its files."""
     return not _missing(folder)
+
+
+def toolkit_in(folder: Path, found_by: Literal["setting", "tools"]) -> Toolkit:
+    """The AI Toolkit in a folder that is one."""
+    version = re.search(r"^VERSION\s*=\s*[\"']([^\"']+)", _read(folder / "version.py"), re.M)
+    return Toolkit(folder.absolute(), found_by, version[1] if version else None, commit_of(folder))
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that is checked out, read from git's files so that no git is needed; else what ``setup`` noted."""
+    git = folder / ".git"
+    if git.is_file():  # a worktree or a submodule says where its own is
+        git = folder / _read(git).removeprefix("gitdir:").strip()
+    head = _read(git / "HEAD").strip()
+    if head.startswith("ref:"):
+        ref = head.removeprefix("ref:").strip()
+        shared = git / (_read(git / "commondir").strip() or ".")
+        packed = re.search(rf"^([0-9a-f]+) {re.escape(ref)}$", _read(shared / "packed-refs"), re.M)
+        head = _read(git / ref).strip() or _read(shared / ref).strip() or (packed[1] if packed else "")
+    head = head or noted(folder).get("found") or ""
+    return head if _COMMIT.fullmatch(head) else None
+
+
+def noted(folder: Path) -> dict[str, str]:
+    """What ``setup`` noted in an AI Toolkit it fetched: ``source``, the ``commit`` asked for, the one ``found``."""
+    try:
+        note = json.loads(_read(folder / NOTE))
+    except ValueError:
+        return {}
+    return {name: value for name, value in note.items() if isinstance(value, str)} if isinstance(note, dict) else {}
 
 
 def find_python(toolkit: Toolkit, settings: Path | None = None) -> Path:
@@ -103,9 +134,13 @@ def find_python(toolkit: Toolkit, settings: Path | None = None) -> Path:
 
 def python_inside(folder: Path) -> Path | None:
     """The Python of the virtual environment that lies in a folder; ``None`` where there is none."""
-    inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    pythons = (folder.joinpath(environment, *inside) for environment in _ENVIRONMENTS)
+    pythons = (python_in(folder / environment) for environment in _ENVIRONMENTS)
     return next((python for python in pythons if python.is_file()), None)  # unresolved: that keeps its environment
+
+
+def python_in(environment: Path) -> Path:
+    """Where a virtual environment has its Python."""
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def check_python(python: Path, toolkit: Toolkit, seconds: float = _SLOWEST_SECONDS) -> ToolkitPython:
@@ -139,11 +174,6 @@ def check_python(python: Path, toolkit: Toolkit, seconds: float = _SLOWEST_SECON
     return ToolkitPython(python, answer["python"], answer["torch"], answer["cuda"])
 
 
-def _toolkit(folder: Path, found_by: Literal["setting", "tools"]) -> Toolkit:
-    version = re.search(r"^VERSION\s*=\s*[\"']([^\"']+)", _read(folder / "version.py"), re.M)
-    return Toolkit(folder.absolute(), found_by, version[1] if version else None, _commit(folder))
-
-
 def _missing(folder: Path) -> str | None:
     """The first thing that an AI Toolkit has and this folder does not."""
     if not folder.is_dir():
@@ -151,20 +181,6 @@ def _missing(folder: Path) -> str | None:
     absent = [name for name in _FILES if not (folder / name).is_file()]
     absent += [f"{name}/" for name in _FOLDERS if not (folder / name).is_dir()]
     return absent[0] if absent else None
-
-
-def _commit(folder: Path) -> str | None:
-    """The commit that is checked out, read from git's files so that no git is needed; ``None`` without them."""
-    git = folder / ".git"
-    if git.is_file():  # a worktree or a submodule says where its own is
-        git = folder / _read(git).removeprefix("gitdir:").strip()
-    head = _read(git / "HEAD").strip()
-    if head.startswith("ref:"):
-        ref = head.removeprefix("ref:").strip()
-        shared = git / (_read(git / "commondir").strip() or ".")
-        packed = re.search(rf"^([0-9a-f]+) {re.escape(ref)}$", _read(shared / "packed-refs"), re.M)
-        head = _read(git / ref).strip() or _read(shared / ref).strip() or (packed[1] if packed else "")
-    return head if _COMMIT.fullmatch(head) else None
 
 
 def _read(path: Path) -> str:
