@@ -51,7 +51,7 @@ def install(environment: Path, sources: Path, place: Workplace) -> None:
     stamp = environment / STAMP
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         return
-    _room(place.folder)
+    _room(place.folder, torch)
     python = python_in(environment)
     constraints = place.folder / "constraints.txt"  # else a requirement may exchange torch for another build
     constraints.write_text("".join(f"{package}\n" for package in torch.packages), encoding="utf-8")
@@ -121,8 +121,13 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
             yield text
 
 
-def _room(folder: Path) -> None:
-    needed, space = load("ai_toolkit")["needs_gib"], space_at(folder)
+def needs_gib(torch: Torch) -> float:
+    """How much free disk it takes at least while AI Toolkit is set up with that torch."""
+    return load("ai_toolkit")["needs_gib"]["cuda" if torch.index and "/cu" in torch.index else "none"]
+
+
+def _room(folder: Path, torch: Torch) -> None:
+    needed, space = needs_gib(torch), space_at(folder)
     if space and space.free_gib < needed:
         raise SetupError(say("setup.disk", path=str(folder.parent), free=space.free_gib, needed=needed))
 
