@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from comfy_api.latest import io
 
 if TYPE_CHECKING:
-    from ..headroom.contracts import Job
+    from ..headroom.contracts import Budget, Job, RunResult
     from ..headroom.recovery import Recovery
+    from ..headroom.run.store import Run
 
 JobSocket = io.Custom("HEADROOM_JOB")
 DiagnosisSocket = io.Custom("HEADROOM_DIAGNOSIS")
+BudgetSocket = io.Custom("HEADROOM_BUDGET")
+RunSocket = io.Custom("HEADROOM_RUN")
 CATEGORY = "AI Toolkit/Headroom"
 
 AnyInput = TypeVar("AnyInput", bound=io.Input)
@@ -52,6 +55,29 @@ class CarriedDiagnosis:
     def __repr__(self) -> str:
         found = self.recovery.diagnosis
         return f"<diagnosis: {found.cause} in {found.stage}, {found.advice}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CarriedBudget:
+    """What a run may take."""
+
+    budget: Budget
+
+    def __repr__(self) -> str:
+        most = self.budget.vram_gib
+        return f"<memory budget: {'no cap' if most is None else f'{most:.3g} GiB'}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CarriedRun:
+    """A run that is over: where it is kept, how it ended, and the job as it came over the wire."""
+
+    run: Run
+    result: RunResult
+    job: CarriedJob
+
+    def __repr__(self) -> str:
+        return f"<run {self.run.folder.parent.name}/{self.run.folder.name}, {self.result.outcome}>"
 
 
 def advanced(widget: AnyInput) -> AnyInput:
