@@ -55,6 +55,7 @@ class Architecture:
     defaults: Mapping[str, Any]
     absent: tuple[str, ...]
     gated: str | None
+    preview_image: Mapping[str, str]
     recovery_adapters: tuple[str, ...]
     memory: Mapping[str, Any]
 
@@ -126,6 +127,7 @@ def architecture(name: str) -> Architecture:
         defaults=data.get("defaults", {}),
         absent=tuple(data.get("absent", ())),
         gated=data.get("gated"),
+        preview_image=data.get("preview_image", {}),
         recovery_adapters=tuple(data.get("recovery_adapters", ())),
         memory=data["memory"],
     )

@@ -92,7 +92,7 @@ def _judge(job: Job, rules: Rules, values: Mapping[str, str]) -> tuple[tuple[Cha
     except JobError as error:
         return (), (error.sentence,)
     name = data["config"]["name"]
-    if not _is_name(name):
+    if not is_job_name(name):
         return (), (say("stranger.name", name=_short(name)),)
     if data["job"] != "extension":
         refusals.append(say("stranger.kind", kind=_short(data["job"])))
@@ -146,10 +146,10 @@ def _as_run(job: Job, values: Mapping[str, str]) -> Any:
     text = _PLACEHOLDER.sub(lambda found: values[found[1]], job.text)
     data = read_job(text, job.origin, job.syntax).data if text != job.text else job.data
     name = data["config"]["name"]
-    return json.loads(json.dumps(data).replace("[name]", str(name))) if _is_name(name) else data
+    return json.loads(json.dumps(data).replace("[name]", str(name))) if is_job_name(name) else data
 
 
-def _is_name(name: Any) -> bool:
+def is_job_name(name: Any) -> bool:
     """Whether a job's name is one folder's name on every system."""
     return (
         isinstance(name, str)
