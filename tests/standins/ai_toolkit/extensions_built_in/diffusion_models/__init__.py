@@ -1,0 +1,3 @@
+from .z_image import ZImageModel
+
+AI_TOOLKIT_MODELS = [ZImageModel]

@@ -1,0 +1,1 @@
+from .z_image import ZImageModel

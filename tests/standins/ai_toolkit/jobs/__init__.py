@@ -1,0 +1,2 @@
+from .BaseJob import BaseJob
+from .ExtensionJob import ExtensionJob

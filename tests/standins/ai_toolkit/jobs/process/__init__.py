@@ -1,0 +1,3 @@
+from .BaseProcess import BaseProcess
+from .BaseTrainProcess import BaseTrainProcess
+from .BaseSDTrainProcess import BaseSDTrainProcess

@@ -1,0 +1,1 @@
+VERSION = "0.12.26+stand-in"
