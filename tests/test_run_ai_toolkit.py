@@ -20,7 +20,7 @@ from headroom.job.stranger import Rules
 from headroom.memory.budgeting import BudgetError
 from headroom.memory.nvml import Gpu, GpuReading
 from headroom.report.wording import words
-from headroom.run import ai_toolkit, gpu_lock, processes
+from headroom.run import ai_toolkit_run, gpu_lock, processes
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, JobRefused
 from headroom.run.engine import Engine, EngineRun
 from headroom.run.store import Store
@@ -278,7 +278,7 @@ def test_a_cancel_may_save_first(engine: AiToolkit) -> None:
 
 
 def test_a_cancel_that_saves_does_not_wait_for_ever(engine: AiToolkit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ai_toolkit, "_SAVE_SECONDS", 0.1)
+    monkeypatch.setattr(ai_toolkit_run, "_SAVE_SECONDS", 1)
     run = engine.start(_job("deaf"))
     _waiting(run)
     run.cancel(save=True)

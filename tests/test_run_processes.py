@@ -123,6 +123,22 @@ def test_windows_starts_a_process_group_and_no_window(windows: None, monkeypatch
     assert not any("start_new_session" in each for each in started)
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_windows_lets_what_outlives_us_out_of_our_job_object(
+    windows: None, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    flags: list[int] = []
+
+    def popen(command: list[str], creationflags: int, **_: Any) -> None:
+        flags.append(creationflags)
+        if refused and creationflags & 0x01000000:  # CREATE_BREAKAWAY_FROM_JOB
+            raise PermissionError("the job object lets nobody go")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    processes.start(["supervisor"], own_console=True, outlives_us=True)
+    assert flags == [0x09000200, 0x08000200][: 1 + refused]
+
+
 def test_windows_interrupts_by_ctrl_break(windows: None) -> None:
     class Process:
         sent: list[int] = []  # noqa: RUF012

@@ -36,6 +36,7 @@ def engine_here(
         store,
         resume=resume,
         force=force,
+        keep=places.setting("HEADROOM_KEEP_RUNS", settings) == "1",
         largest_bucket=largest_bucket,
         hf_token=places.setting("HF_TOKEN", settings),
         known=known,

@@ -24,6 +24,7 @@ MARK = "HEADROOM_TREE"  # environment variable: every process of a tree inherits
 # Constants of Windows, which Python names on Windows only (winnt.h, winbase.h, consoleapi.h).
 _CREATE_NEW_PROCESS_GROUP = 0x00000200
 _CREATE_NO_WINDOW = 0x08000000
+_CREATE_BREAKAWAY_FROM_JOB = 0x01000000
 _CTRL_BREAK_EVENT = 1
 _PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
 _SYNCHRONIZE = 0x00100000
@@ -45,16 +46,22 @@ def start(
     stdout: Any = None,
     stderr: Any = None,
     own_console: bool = False,
+    outlives_us: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a program as the head of its own tree. Raises OSError where it cannot be started.
 
     ``own_console`` (Windows): with a console of its own that is not shown. A program can be sent Ctrl-Break only by
-    one that shares its console, so the supervisor gets one and the trainer shares that.
+    one that shares its console, so the supervisor gets one and the trainer shares that. ``outlives_us`` (Windows): not
+    in the job object that we may be in ourselves and that would end it with us, where that lets it go.
     """
-    own: dict[str, Any] = {"start_new_session": True}
-    if WINDOWS:
-        own = {"creationflags": _CREATE_NEW_PROCESS_GROUP | (_CREATE_NO_WINDOW if own_console else 0)}
-    return subprocess.Popen(list(command), cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, **own)
+    given: dict[str, Any] = {"cwd": cwd, "env": env, "stdin": stdin, "stdout": stdout, "stderr": stderr}
+    if not WINDOWS:
+        return subprocess.Popen(list(command), **given, start_new_session=True)
+    flags = _CREATE_NEW_PROCESS_GROUP | (_CREATE_NO_WINDOW if own_console else 0)
+    if outlives_us:
+        with contextlib.suppress(PermissionError):  # the job object lets nobody go
+            return subprocess.Popen(list(command), **given, creationflags=flags | _CREATE_BREAKAWAY_FROM_JOB)
+    return subprocess.Popen(list(command), **given, creationflags=flags)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:

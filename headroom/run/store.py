@@ -12,14 +12,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from .. import places
-from ..contracts import Job, RunResult, Sentence, say
-from . import processes
+from ..contracts import Job, RunResult
+from . import records
+from .holding import Hold, RunInUse, held
 from .names import another, folder_name
 
 Resume = Literal["resume", "fresh", "fail"]
@@ -29,7 +29,6 @@ _RUN = re.compile(r"run-(\d{4,})")
 _ABOUT, _RESULT, _INDEX, _LOCK = "run.json", "result.json", "index.jsonl", "lock"
 _OUTPUT = "output"
 _MOST_TRIES = 10000
-_TRIES, _TRY_SECONDS = 10, 0.02
 
 
 class RunExists(Exception):
@@ -38,10 +37,6 @@ class RunExists(Exception):
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
         self.folder = folder
-
-
-class RunInUse(Exception):
-    """A run that still runs cannot be removed."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +77,44 @@ class Run:
         result = self.result()
         if result is not None:
             return result["outcome"]
-        return "running" if _held(self.folder / _LOCK) else "unfinished"
+        return "running" if held(self.supervisor) or held(self.folder / _LOCK) else "unfinished"
+
+    @property
+    def supervisor(self) -> Path:
+        """What the supervisor of a run that outlives ComfyUI holds while it lives."""
+        return self.folder / "supervisor"
+
+    @property
+    def requests(self) -> Path:
+        """What that supervisor is asked, one a line."""
+        return self.folder / "requests"
+
+    @property
+    def kept(self) -> Path:
+        """What whoever picks such a run up has to know of it."""
+        return self.folder / "kept.json"
 
     def hold(self) -> Hold:
-        """Say that this run runs, until released or until this program ends. Raises RunInUse."""
-        return Hold(self.folder / _LOCK)
+        """Say that this run is looked after, until released or until this program ends.
+
+        Raises RunInUse, also where its supervisor goes on without anybody.
+        """
+        hold = Hold(self.folder / _LOCK)
+        if held(self.supervisor):
+            hold.release()
+            raise RunInUse(str(self.folder))
+        return hold
 
     def result(self) -> dict[str, Any] | None:
         """The result as written, ``None`` before there is one."""
-        found = _read(self.folder / _RESULT)
+        found = records.read(self.folder / _RESULT)
         return found if found and found.get("outcome") in ("finished", "failed", "cancelled") else None
 
     def write_result(self, result: RunResult, **also: Any) -> None:
         """Write the result, whole or not at all. Raises FileExistsError where there is one."""
         if (self.folder / _RESULT).exists():
             raise FileExistsError(str(self.folder / _RESULT))
-        _write(self.folder / _RESULT, {**_plain(result), **also})
+        records.write(self.folder / _RESULT, {**records.plain(result), **also})
 
     def add(self, kind: Literal["sample", "checkpoint"], path: Path, step: int | None) -> None:
         """Add a sample or a checkpoint to the index."""
@@ -109,13 +126,13 @@ class Run:
             file.write(line)
 
     def index(self) -> list[dict[str, Any]]:
-        """The samples and checkpoints, oldest first."""
+        """The samples and checkpoints, oldest first, each once."""
         try:
             lines = (self.folder / _INDEX).read_bytes().split(b"\n")[:-1]
         except OSError:
             return []
         found = []
-        for line in lines:
+        for line in dict.fromkeys(lines):  # who picks a run up reads its events from the first, and adds all again
             try:
                 entry = json.loads(line)
             except ValueError:
@@ -123,31 +140,6 @@ class Run:
             if isinstance(entry, dict) and entry.get("kind") in ("sample", "checkpoint"):
                 found.append(entry)
         return found
-
-
-@dataclass
-class Hold:
-    """The mark of a run that runs: a lock of the system, free when this program ends."""
-
-    file: Path
-    _handle: int | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
-        for _ in range(_TRIES):  # somebody may just be asking whether it runs
-            if processes.lock(handle):
-                self._handle = handle
-                return
-            time.sleep(_TRY_SECONDS)
-        os.close(handle)
-        raise RunInUse(str(self.file.parent))
-
-    def release(self) -> None:
-        """The run has ended; again does nothing."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            processes.unlock(handle)
-            os.close(handle)
 
 
 class Store:
@@ -175,7 +167,7 @@ class Store:
             except FileExistsError:  # another program began one at the same time
                 continue
             about = {"v": 1, **{each.name: getattr(run, each.name) for each in fields(Run) if each.name != "folder"}}
-            _write(run.folder / _ABOUT, about)
+            records.write(run.folder / _ABOUT, about)
             run.output.mkdir(exist_ok=True)
             return run
         raise FileExistsError(str(group))
@@ -204,6 +196,11 @@ class Store:
         if run is None:
             raise KeyError(name)
         return run
+
+    def going_on(self, digest: str) -> Run | None:
+        """The newest run of the same work that goes on with or without us, and can be picked up."""
+        same = [run for run in self.list() if run.digest == digest and held(run.supervisor)]
+        return same[-1] if same else None
 
     def finished(self, digest: str) -> Run | None:
         """The newest finished run of the same work whose checkpoint is still there as it was."""
@@ -251,7 +248,7 @@ def _runs_in(group: Path) -> dict[Path, re.Match[str]]:
 
 
 def _run(folder: Path) -> Run | None:
-    about = _read(folder / _ABOUT)
+    about = records.read(folder / _ABOUT)
     try:
         return Run(folder, **{each.name: about[each.name] for each in fields(Run)[1:]}) if about else None
     except KeyError:
@@ -273,61 +270,3 @@ def checkpoint_as(path: Path) -> list[int]:
     """By what a checkpoint is known again: its size and time. Raises OSError."""
     now = path.stat()
     return [now.st_size, now.st_mtime_ns]
-
-
-def _held(lock: Path) -> bool:
-    try:
-        handle = os.open(lock, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        if processes.lock(handle):
-            processes.unlock(handle)
-            return False
-        return True
-    finally:
-        os.close(handle)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON whole or not at all: beside it, onto the disk, then in place."""
-    new = path.with_name(f"{path.name}.new")
-    try:
-        with open(new, "w", encoding="utf-8") as file:
-            json.dump(data, file, ensure_ascii=False, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-
-
-def sentence(kept: Mapping[str, Any]) -> Sentence:
-    """A sentence as a result keeps it."""
-    return say(kept["key"], **{name: _said(value) for name, value in kept["values"].items()})
-
-
-def _said(value: Any) -> Any:
-    return sentence(value) if isinstance(value, Mapping) else tuple(value) if isinstance(value, list) else value
-
-
-def _plain(value: Any) -> Any:
-    """A result as JSON; a sentence is its key and values, so that it can be said in any language later."""
-    if isinstance(value, Sentence):
-        return {"key": value.key, "values": {name: _plain(item) for name, item in value.values}}
-    if hasattr(value, "__dataclass_fields__"):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
