@@ -63,8 +63,8 @@ def default_budget(reading: GpuReading, uuid: str | None = None, reserve_gib: fl
     if gpu is None or gpu.free_gib is None:
         return Budget(gpu=gpu.uuid if gpu else uuid)
     if gpu.free_gib <= reserve_gib:
-        used = [f"{each.name or '?'} ({each.pid})" for each in gpu.processes or ()] or say("budget.nobody_listed")
-        raise BudgetError(say("budget.no_room", name=gpu.name, free=gpu.free_gib, reserve=reserve_gib, used=used))
+        told = {"name": gpu.name, "free": gpu.free_gib, "reserve": reserve_gib, "used": users(gpu)}
+        raise BudgetError(say("budget.no_room", **told))
     return Budget(vram_gib=gpu.free_gib - reserve_gib, gpu=gpu.uuid)
 
 
@@ -93,6 +93,11 @@ def budget_of_card(
     if gib is not None and gib <= 0:
         raise BudgetError(say("budget.nothing_left", name=gpu.name, reserve=reserve_gib))
     return Budget(vram_gib=gib, host_ram_gib=host_ram_gib, gpu=gpu.uuid, enforce=enforce)
+
+
+def users(gpu: Gpu) -> Sentence | list[str]:
+    """Who uses a card, to be said."""
+    return [f"{each.name or '?'} ({each.pid})" for each in gpu.processes or ()] or say("budget.nobody_listed")
 
 
 def short_of_room(budget: Budget, gpu: Gpu | None) -> tuple[Sentence, ...]:
