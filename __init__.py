@@ -9,7 +9,7 @@ except ImportError as missing:
         "Headroom needs ComfyUI 0.3.48 or newer (its V3 node interface). Update ComfyUI, then start it again."
     ) from missing
 
-from .nodes import routes  # noqa: F401  (registers them)
+from .nodes import routes, run_routes  # noqa: F401  (registers them)
 
 WEB_DIRECTORY = "./js"
 
@@ -19,10 +19,25 @@ class HeadroomExtension(ComfyExtension):
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         """The nodes, in the order of the menu."""
+        from .nodes.budget import HeadroomMemoryBudget
         from .nodes.diagnosis import HeadroomOOMClassifier, HeadroomShowDiagnosis
         from .nodes.jobs import HeadroomLoadJob, HeadroomSaveJob
+        from .nodes.loras import HeadroomApplyLoRA
+        from .nodes.run_check import HeadroomLoadCheck
+        from .nodes.run_preview import HeadroomPreviewSample
+        from .nodes.run_train import HeadroomTrain
 
-        return [HeadroomLoadJob, HeadroomOOMClassifier, HeadroomShowDiagnosis, HeadroomSaveJob]
+        return [
+            HeadroomLoadJob,
+            HeadroomMemoryBudget,
+            HeadroomLoadCheck,
+            HeadroomTrain,
+            HeadroomPreviewSample,
+            HeadroomApplyLoRA,
+            HeadroomOOMClassifier,
+            HeadroomShowDiagnosis,
+            HeadroomSaveJob,
+        ]
 
 
 async def comfy_entrypoint() -> HeadroomExtension:

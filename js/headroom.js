@@ -2,6 +2,8 @@
 
 import { api } from "../../scripts/api.js";
 import { app } from "../../scripts/app.js";
+import { offerCards } from "./cards.mjs";
+import { nodeOf } from "./live.mjs";
 import { attach, NODES } from "./node.mjs";
 import { useWords, wordsFor } from "./words.mjs";
 
@@ -17,7 +19,28 @@ const page = {
   fileUrl(file, subfolder) {
     return api.apiURL(`/view?${new URLSearchParams({ filename: file, subfolder, type: "output" })}`);
   },
+  sampleUrl(run, file) {
+    return api.apiURL(`/headroom/runs/sample?${new URLSearchParams({ run, file })}`);
+  },
 };
+
+function tell(status) {
+  nodeOf(status, app.rootGraph ?? app.graph)?.headroomLive?.(status);
+}
+
+async function catchUp() {
+  const response = await api.fetchApi("/headroom/runs");
+  for (const status of await response.json()) tell(status);
+}
+
+async function fillCards(node) {
+  const response = await api.fetchApi("/headroom/gpus");
+  if (response.ok) offerCards(node, (await response.json()).gpus);
+}
+
+// Here and not in setup: a page that is opened while a run goes on hears of it before it is set up.
+api.addEventListener("headroom.run", ({ detail }) => tell(detail));
+api.addEventListener("reconnected", catchUp);
 
 function ourNodes(graph, found = []) {
   for (const node of graph?.nodes ?? []) {
@@ -39,8 +62,11 @@ app.registerExtension({
   },
   nodeCreated(node) {
     if (node.comfyClass in NODES) attach(node, page);
+    if (node.comfyClass === "HeadroomMemoryBudget") fillCards(node);
   },
-  afterConfigureGraph() {
-    for (const node of ourNodes(app.rootGraph ?? app.graph)) node.headroomRestore();
+  async afterConfigureGraph() {
+    const ours = ourNodes(app.rootGraph ?? app.graph);
+    for (const node of ours) node.headroomRestore();
+    if (ours.length) await catchUp();
   },
 });

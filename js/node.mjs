@@ -1,6 +1,7 @@
 // What the page adds to one of our nodes: buttons to paste with, and a place to read the result.
 
 import { button, element } from "./elements.mjs";
+import { liveParts } from "./live.mjs";
 import { panelParts } from "./panel.mjs";
 import { askForText } from "./paste.mjs";
 import { remember } from "./restoring.mjs";
@@ -13,13 +14,17 @@ export const NODES = {
   HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 800], reading: 520 },
   HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 640], reading: 480 },
   HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 460], reading: 340 },
+  HeadroomMemoryBudget: { paste: {}, empty: "empty_budget", size: [400, 400], reading: 160 },
+  HeadroomLoadCheck: { paste: {}, empty: "empty_check", size: [440, 460], reading: 240 },
+  HeadroomTrain: { paste: {}, empty: "empty_train", size: [480, 680], reading: 300 },
+  HeadroomPreviewSample: { paste: {}, empty: "empty_preview", size: [480, 620], reading: 280 },
 };
 
 const LEAST_HEIGHT = 240;
 const NO_ID = "00000000-0000-0000-0000-000000000000"; // of every graph that was never saved
 const shown = new Map(); // graph and node -> its panels, so that switching workflows loses none
 
-/** Add the widget to a node that was just made. `page`: {locale, send, fileUrl} as headroom.js provides them. */
+/** Add the widget to a node that was just made. `page`: {locale, send, fileUrl, sampleUrl} as headroom.js provides them. */
 export function attach(node, page) {
   const { paste, empty, size, reading } = NODES[node.comfyClass];
   const body = element("div", "headroom-body", element("p", "headroom-empty", say(empty)));
@@ -28,7 +33,8 @@ export function attach(node, page) {
   const buttons = Object.entries(paste).map(([kind, widget]) =>
     button(say(`paste_${kind}`), () => pasteInto(node, kind, widget, status, page)),
   );
-  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, body);
+  const live = element("div", "headroom-live");
+  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, live, body);
   for (const name of ["wheel", "pointerdown", "contextmenu"]) body.addEventListener(name, (event) => event.stopPropagation());
 
   const widget = node.addDOMWidget("headroom_panel", "HEADROOM_PANEL", root, {
@@ -44,10 +50,17 @@ export function attach(node, page) {
     if (output?.headroom) show(output.headroom);
   };
 
+  /** A run of this node goes on, or is over: what the server told last. */
+  node.headroomLive = (told) => {
+    live.replaceChildren(...liveParts(told, page.sampleUrl));
+    if (told.panels) show(told.panels);
+  };
+
   function show(panels) {
     status.textContent = "";
+    live.replaceChildren();
     if (keyOf(node)) shown.set(keyOf(node), panels);
-    const parts = panelParts(inLanguage(panels, page.locale()), page.fileUrl);
+    const parts = panelParts(inLanguage(panels, page.locale()), page);
     body.replaceChildren(...parts.filter(Boolean));
     body.scrollTop = 0;
   }

@@ -1,15 +1,19 @@
 // What stands on a node after a run: the diagnosis, a loaded job, or a saved one.
 
 import { button, copy, element } from "./elements.mjs";
+import { samples } from "./live.mjs";
 import { restored } from "./restoring.mjs";
 import { badge, diffLine, tone } from "./verdict.mjs";
 import { say } from "./words.mjs";
 
-const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts };
+const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts, run: runParts, facts: factsParts };
 
-/** The elements for a panel's data. `fileUrl(file, subfolder)` gives the address of a file in the output folder. */
-export function panelParts(panel, fileUrl) {
-  return RENDERERS[panel.kind](panel, fileUrl);
+/**
+ * The elements for a panel's data. `page.fileUrl(file, subfolder)` gives the address of a file in the output folder,
+ * `page.sampleUrl(run, file)` that of a preview.
+ */
+export function panelParts(panel, page) {
+  return RENDERERS[panel.kind](panel, page);
 }
 
 function section(title, ...children) {
@@ -113,7 +117,41 @@ function jobParts(panel) {
   ];
 }
 
-function savedParts(panel, fileUrl) {
+function factsTable(rows) {
+  const cells = rows.map(([name, value]) => element("tr", "", element("td", "headroom-key", name), element("td", "", value)));
+  return element("table", "headroom-facts-table", element("tbody", "", ...cells));
+}
+
+function factsParts(panel) {
+  return [
+    element("div", "headroom-verdict headroom-good", element("p", "headroom-summary", panel.title)),
+    panel.facts.length ? factsTable(panel.facts) : null,
+    ...panel.warnings.map((text) => element("p", "headroom-note", text)),
+  ];
+}
+
+const RUN_TONES = { finished: "good", failed: "stop", cancelled: "unsure" };
+
+function runParts(panel, { sampleUrl }) {
+  const head = element("tr", "", ...panel.peaks_head.map((name) => element("td", "headroom-key", name)));
+  const rows = panel.peaks.map((row) => element("tr", "", ...row.map((cell) => element("td", "", cell))));
+  return [
+    element(
+      "div",
+      `headroom-verdict headroom-${RUN_TONES[panel.outcome]}`,
+      element("p", "headroom-summary", panel.title),
+      ...paragraphs(panel.told),
+      panel.lines.length ? element("code", "headroom-text", panel.lines.join("\n")) : null,
+    ),
+    samples(panel.run, panel.samples, sampleUrl),
+    element("div", "headroom-section", factsTable(panel.facts)),
+    rows.length ? element("table", "headroom-section headroom-facts-table", element("tbody", "", head, ...rows)) : null,
+    panel.changes.length ? section(panel.changes_title, ...paragraphs(panel.changes)) : null,
+    ...panel.warnings.map((text) => element("p", "headroom-note", text)),
+  ];
+}
+
+function savedParts(panel, { fileUrl }) {
   const link = element("a", "headroom-button", say("download"));
   link.href = fileUrl(panel.file, panel.subfolder);
   link.download = panel.file;

@@ -9,7 +9,7 @@ from comfy_api.latest import io
 from .errors import told_in
 from .language import CHOICES, languages
 from .places import places
-from .sockets import CATEGORY, CarriedDiagnosis, DiagnosisSocket, JobSocket, advanced
+from .sockets import CATEGORY, CarriedDiagnosis, DiagnosisSocket, JobSocket, RunSocket, advanced
 from .sources import NO_LOG, PRINTED_JOB, STRENGTHS, fingerprint, names
 from .wording import described
 
@@ -33,6 +33,7 @@ class HeadroomOOMClassifier(io.ComfyNode):
                     io.Combo.Input("log", options=[NO_LOG, *logs], default=NO_LOG),
                     io.Combo.Input("job_file", options=[PRINTED_JOB, *jobs], default=PRINTED_JOB, optional=True),
                     JobSocket.Input("job", optional=True),
+                    RunSocket.Input("run", optional=True),
                     io.Combo.Input("strength", options=list(STRENGTHS), default=STRENGTHS[0], optional=True),
                     advanced(io.String.Input("locks", default="", optional=True)),
                     advanced(io.String.Input("exit_code", default="", optional=True)),

@@ -9,12 +9,13 @@ from typing import cast
 from ..headroom.contracts import Known, Strength
 from ..headroom.diagnosis import find_job
 from ..headroom.job import read_job_file
-from ..headroom.recovery import recover
+from ..headroom.recovery import Recovery, recover
+from ..headroom.recovery.correct import correct
 from .errors import InputError
 from .language import Language
 from .pasted import was_masked
 from .places import places
-from .sockets import CarriedDiagnosis, CarriedJob
+from .sockets import CarriedDiagnosis, CarriedJob, CarriedRun
 from .sources import NO_JOB, NO_LOG, PRINTED_JOB, STRENGTHS, find
 
 
@@ -39,6 +40,7 @@ def read_failure(
     log: str,
     job_file: str = PRINTED_JOB,
     job: CarriedJob | None = None,
+    run: CarriedRun | None = None,
     *,
     strength: str = STRENGTHS[0],
     locks: str = "",
@@ -49,6 +51,9 @@ def read_failure(
     if strength not in STRENGTHS:
         raise InputError("choice", input="strength", value=strength, choices=STRENGTHS)
     known = Known(exit_code=exit_code_of(exit_code))
+    locked = [path for path in re.split(r"[,;\s]+", locks) if path]
+    if run is not None:
+        return _read_run(run, job or run.job, known, cast(Strength, strength), locked, lang)
     if log == NO_LOG and known.exit_code is None:
         raise InputError("no_log")
     source = b"" if log == NO_LOG else find(log, "log", places())
@@ -56,9 +61,24 @@ def read_failure(
         job = read_named_job(job_file)
     if job is None and isinstance(source, Path) and (kept := find_job(source)):
         job = CarriedJob(read_job_file(kept))
-    locked = [path for path in re.split(r"[,;\s]+", locks) if path]
     try:
         found = recover(source, job.job if job else None, known, cast(Strength, strength), locked, lang)
     except OSError as error:
         raise InputError("log_unreadable", name=log, detail=error.strerror or type(error).__name__) from None
     return CarriedDiagnosis(found, masked=was_masked(log) if job is None else job.masked)
+
+
+def _read_run(
+    run: CarriedRun, job: CarriedJob, known: Known, strength: Strength, locks: list[str], lang: Language
+) -> CarriedDiagnosis:
+    """A run that is over: as it was judged from its log, events and exit code where it failed, else read anew."""
+    judged = run.result.diagnosis
+    if judged is not None:
+        found = Recovery(job.job, judged, correct(job.job, judged, strength, locks, comments=lang))
+        return CarriedDiagnosis(found, masked=job.masked)
+    code = known.exit_code if known.exit_code is not None else (run.run.result() or {}).get("exit_code")
+    try:
+        found = recover(run.run.log, job.job, Known(exit_code=code), strength, locks, lang)
+    except OSError as error:
+        raise InputError("log_unreadable", name=run.run.log.name, detail=error.strerror or str(error)) from None
+    return CarriedDiagnosis(found, masked=job.masked)

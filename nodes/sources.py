@@ -37,7 +37,7 @@ def names(kind: Kind, places: Places) -> list[str]:
     found += [f"{places.pasted.name}/{path.name}" for path in _newest(places.pasted, kind)]
     for prefix, root in reversed(_roots(kind, places).items()):
         paths = _newest(root, kind) if root == places.samples else _job_folders(root)
-        found += [prefix + path.name for path in paths]
+        found += [prefix + path.relative_to(root).as_posix() for path in paths]
     return found
 
 
@@ -46,7 +46,9 @@ def _newest(folder: Path, kind: Kind) -> list[Path]:
 
 
 def _job_folders(folder: Path) -> list[Path]:
-    return _by_age(path for path in _entries(folder) if (path / "log.txt").is_file())
+    """AI Toolkit's UI keeps a job in a folder, Headroom the attempts at a job in folders inside one."""
+    inside = (path for entry in _entries(folder) for path in (entry, *_entries(entry)))
+    return _by_age(path for path in inside if (path / "log.txt").is_file())
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -88,7 +90,9 @@ def find(name: str, kind: Kind, places: Places) -> Path:
 
 def _files_of(path: Path) -> list[Path]:
     """What is read of a name's place: the file itself, or the log and the job in a run's folder."""
-    return [path / "log.txt", path / ".job_config.json"] if path.is_dir() else [path]
+    from ..headroom.diagnosis.log_text import JOBS_BESIDE_LOGS
+
+    return [path / "log.txt", *(path / name for name in JOBS_BESIDE_LOGS)] if path.is_dir() else [path]
 
 
 def fingerprint(name: str | None, kind: Kind, places: Places) -> str:

@@ -17,7 +17,17 @@ from demo.environment import ROOT, python
 
 pytestmark = pytest.mark.comfyui
 
-NODES = ["HeadroomLoadJob", "HeadroomOOMClassifier", "HeadroomSaveJob", "HeadroomShowDiagnosis"]
+NODES = [
+    "HeadroomApplyLoRA",
+    "HeadroomLoadCheck",
+    "HeadroomLoadJob",
+    "HeadroomMemoryBudget",
+    "HeadroomOOMClassifier",
+    "HeadroomPreviewSample",
+    "HeadroomSaveJob",
+    "HeadroomShowDiagnosis",
+    "HeadroomTrain",
+]
 SAMPLES = ROOT / "example_workflows" / "samples"
 LOG = "example: train_step_out_of_memory.log"
 JOB = "example: train_step_out_of_memory.yaml"
@@ -98,7 +108,7 @@ def test_every_node_has_its_words_sockets_and_category(comfyui: ComfyUI, node: s
     info = answer[node]
     assert status == 200
     assert info["category"] == "AI Toolkit/Headroom"
-    assert info["output_node"] is True
+    assert info["output_node"] is (node != "HeadroomApplyLoRA")  # which only passes on what it was given
     assert info["description"] and info["display_name"] != node
     for section in ("required", "optional"):
         for name, (_, options) in info["input"].get(section, {}).items():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK = 1 << 20
+JOBS_BESIDE_LOGS = (".job_config.json", "job.yaml", "job.json")
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
@@ -27,9 +28,8 @@ def find_log(source: Path) -> Path:
 
 
 def find_job(folder: Path) -> Path | None:
-    """The job that AI Toolkit's UI keeps beside the log of a job's folder, where there is one."""
-    kept = folder / ".job_config.json"
-    return kept if kept.is_file() else None
+    """The job that AI Toolkit's UI, or a run of ours, keeps beside the log of a job's folder, where there is one."""
+    return next((folder / name for name in JOBS_BESIDE_LOGS if (folder / name).is_file()), None)
 
 
 def _pieces(source: bytes | Path) -> Iterator[bytes]:
