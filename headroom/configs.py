@@ -17,6 +17,9 @@ def load(name: str) -> Any:
 
     The value is shared: read it, never change it. Raises FileNotFoundError for an unknown name.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with open(FOLDER / f"{name}.yaml", encoding="utf-8") as file:
-        return yaml.load(file, Loader=loader)
+    return parsed((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def parsed(text: str) -> Any:
+    """What a text of YAML says, read by the fast parser where there is one."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

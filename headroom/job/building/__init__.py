@@ -8,7 +8,6 @@ from .dataset import Dataset, add_dataset, resolutions_of
 from .model import NONE, Model, start_job
 from .parts import Built
 from .sampling import Sampling, prompts_of, set_sampling
-from .start import labels
 from .training import Training, set_training
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "Sampling",
     "Training",
     "add_dataset",
-    "labels",
     "prompts_of",
     "resolutions_of",
     "set_sampling",

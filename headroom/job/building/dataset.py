@@ -10,9 +10,9 @@ from typing import Any
 from ... import configs
 from ...contracts import Job, Sentence, say
 from ...guard.architectures import Architecture, architecture
+from ...media import Media, survey
 from ..errors import wrong
 from ..settings import settings
-from .media import Media, survey
 from .parts import Built, frames_of, given
 from .start import new_dataset, with_dataset, with_keys
 

@@ -23,14 +23,6 @@ from ..writing import block_yaml
 _DATASET = "datasets[]."
 
 
-def labels() -> dict[str, str]:
-    """Every architecture's label in AI Toolkit's form, and its name (``model.arch``), by label."""
-    folder = configs.FOLDER / "architectures"
-    known = [configs.load(f"architectures/{file.stem}") for file in folder.glob("*.yaml") if file.stem != "index"]
-    found = {each["label"]: each["arch"] for each in known if "arch" in each}
-    return {label: found[label] for label in sorted(found, key=str.casefold)}
-
-
 def new_job(arch: str) -> Job:
     """A job of this architecture (``model.arch``) as AI Toolkit's form starts it, yet without datasets and previews."""
     about = architecture(arch)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import configs
+from . import configs
 
 MOST_READ = 5000  # pictures whose headers are read; what lies behind is taken as it is
 
