@@ -15,11 +15,13 @@ from typing import Any
 from .after_import import after_import
 from .channel import Channel
 from .control import Control
+from .counting import counting
 from .downloads import Downloads
 from .gauges import GIB, CudaGauge, HostGauge, MeterGauge
 from .largest_bucket import MODES
-from .meter import Meter, counting
+from .meter import CARD, Meter
 from .phases import ORDER, Phases, Reached
+from .placing import place
 from .stand_ins import stand_in_for_cuda
 from .swallowed import MODULES, Swallowed
 from .trainer import Trainer
@@ -57,17 +59,20 @@ class Probe:
         self.options = options
         self.counting = ExitStack()
         self.cuda: CudaGauge | None = None
+        self.meter: Meter | None = None
         self.trainer = Trainer(self.channel, self.phases, self.control, options.largest_bucket)
         self.swallowed = Swallowed(self.trainer.out_of_memory)
         self.downloads = Downloads(self.channel)
         self.watch = Watch(
             self.channel, lambda: self.phases.gauge, self.downloads, options.host_ram_gib, self.control.limit
         )
+        self.placed = False
         self.seen = False
 
     def install(self) -> None:
         """Put everything in place for the modules that AI Toolkit is going to import."""
         after_import("torch", self.on_torch)
+        after_import("toolkit.accelerator", self.on_accelerator)
         after_import("huggingface_hub.file_download", self.downloads.install)
         for name in MODULES:
             after_import(name, self.swallowed.listen)
@@ -79,10 +84,16 @@ class Probe:
             self.phases.gauge = self.cuda = CudaGauge(torch)
         elif self.options.meter or self.options.vram_gib is not None:
             budget = None if self.options.vram_gib is None else int(self.options.vram_gib * GIB)
-            meter = Meter(budget, torch.OutOfMemoryError)
-            self.phases.gauge = MeterGauge(meter)
-            self.counting.enter_context(counting(torch, meter))
-            self.channel.note("no GPU: tensors are counted in its place, those of host memory among them")
+            self.meter = Meter(budget, torch.OutOfMemoryError)
+            self.phases.gauge = MeterGauge(self.meter)
+            self.counting.enter_context(counting(torch, self.meter))
+
+    def on_accelerator(self, module: ModuleType) -> None:
+        if self.meter is not None:
+            place(module, sys.modules["torch"].device(CARD), self.on_placed)
+
+    def on_placed(self) -> None:
+        self.placed = True
 
     def on_trainer(self, module: ModuleType) -> None:
         torch = sys.modules["torch"]
@@ -91,15 +102,19 @@ class Probe:
             total = torch.cuda.get_device_properties(0).total_memory / GIB
             self.cuda.cap_gib = tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
             torch.cuda.set_per_process_memory_fraction(min(1.0, tensors / total), 0)
+        if self.meter is not None:
+            self.meter.apart = self.placed
+            which = "" if self.placed else ", those of host memory among them"
+            self.channel.note(f"no GPU: tensors are counted in its place{which}")
         self.trainer.install(getattr(module, _PROCESS))
         self.seen = True
 
     def finish(self, error: BaseException | None) -> None:
         """Say how the run ended. AI Toolkit ends with 0 also when it was stopped (``run.py``)."""
         self.watch.stop()
-        for place, count in self.swallowed.counts.items():
+        for where, count in self.swallowed.counts.items():
             if count > 1:
-                self.channel.note(f"memory ran out {count} times in {place}, and AI Toolkit went on")
+                self.channel.note(f"memory ran out {count} times in {where}, and AI Toolkit went on")
         stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and not error.code)
         how = "finished" if error is None or self.phases.reached else "stopped" if stopped else "failed"
         keys: dict[str, Any] = {"how": how, "steps": self.trainer.steps}

@@ -1,19 +1,14 @@
 """Without a GPU: count the bytes of live tensors as if they lay on a card, and run out of memory at a budget.
 
-Card and host are one here: every tensor made in the main thread counts, also one that a GPU run would keep in host
-memory. So low VRAM and offloading show no effect under this meter. Context and fragmentation are 0.
+The card is ``cpu:0``, the host ``cpu``. A tensor itself says ``cpu`` in both cases, so a storage counts as one of the
+card's when its device was asked for as ``cpu:0``, or when an operation made it from one of the card's. Context and
+fragmentation are 0.
 """
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import ModuleType
-from typing import Any
-
 GIB = 2**30
+CARD = "cpu:0"
 _UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 
 
@@ -24,8 +19,12 @@ class Meter:
         self.live_bytes = 0
         self.peak_bytes = 0
         self.budget_bytes = budget_bytes
+        self.apart = True  # whether card and host can be told apart; else every tensor is one of the card's
         self._error = error
         self._sizes: dict[int, int] = {}
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._sizes
 
     def add(self, key: int, size: int) -> bool:
         """Count a storage; False when it is counted already. Raises torch's error where it does not fit."""
@@ -57,42 +56,3 @@ def _text(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.2f} {name}"
     return f"{size} bytes"
-
-
-def counting(torch: ModuleType, meter: Meter) -> AbstractContextManager[Any]:
-    """A dispatch mode of torch that tells the meter of every storage an operation returns, and of its end."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    process = os.getpid()
-    plain = torch._C._disabled_torch_dispatch_impl
-    ends: dict[int, weakref.ref[Any]] = {}
-
-    def count(tensor: Any) -> None:
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if not meter.add(key, storage.nbytes()):
-            return
-
-        def end(_: Any) -> None:
-            ends.pop(key, None)
-            meter.drop(key)
-
-        ends[key] = weakref.ref(storage, end)
-
-    class Counting(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(
-            self, operation: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            if any(kind.__torch_dispatch__ != plain for kind in types):
-                # Quantized weights are tensors of tensors; they do the operation on what they hold, which is counted.
-                return NotImplemented
-            result = operation(*args, **(kwargs or {}))
-            if os.getpid() != process:
-                return result  # a data loader's worker, forked with the mode on
-            for leaf in tree_leaves(result):
-                if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.device.type == "cpu":
-                    count(leaf)
-            return result
-
-    return Counting()

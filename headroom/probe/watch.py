@@ -10,7 +10,7 @@ from .downloads import Downloads
 from .gauges import KEYS, Gauge, Peak
 
 _EVERY_SECONDS = 1.0
-_CHANGE = 0.02  # a number that moved by less is the same
+_CHANGE = 0.05  # a number that moved by less is the same
 _LEAST_GIB = 2.0**-10
 
 
