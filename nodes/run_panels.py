@@ -17,6 +17,7 @@ from .run_status import below
 
 _MOST_SAMPLES = 8
 _MOST_LINES = 3
+_PHASES = ("load", "cache", "baseline_sample", "train", "sample", "save")
 
 
 def size(gib: float) -> Sentence:
@@ -126,8 +127,9 @@ def _peaks(budget: Budget, peaks: Any, lang: str) -> list[list[str]]:
     return [
         [
             words(say(f"node.run.phase.{phase}"), lang),
-            cell(vram, budget.vram_gib),
-            cell(host, budget.host_ram_gib),
+            cell(peaks[phase][0], budget.vram_gib),
+            cell(peaks[phase][1], budget.host_ram_gib),
         ]
-        for phase, (vram, host) in peaks.items()
+        for phase in _PHASES
+        if phase in peaks
     ]

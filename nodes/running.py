@@ -6,7 +6,6 @@ the flag for whoever asks), so all that may take long waits in a thread of its o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -19,8 +18,8 @@ import comfy.utils
 
 from ..headroom.contracts import Budget, Job, Sentence, say
 from ..headroom.job.stranger import vet
-from ..headroom.memory.budgeting import BudgetError, card
-from ..headroom.memory.nvml import read_gpus
+from ..headroom.memory.budgeting import BudgetError
+from ..headroom.memory.freeing import wait_for_free
 from ..headroom.report.wording import words
 from ..headroom.run.ai_toolkit import AiToolkit, JobRefused
 from ..headroom.run.ai_toolkit_run import AiToolkitRun
@@ -39,8 +38,6 @@ LargestBucket = Literal["stop", "continue", "off"]
 Value = TypeVar("Value")
 
 _POLL_SECONDS = 0.1
-_FREEING_TRIES, _FREEING_SECONDS = 20, 0.3
-_FREER_GIB = 0.01
 _waiting = ThreadPoolExecutor(1, "headroom waits")
 _ending: list[AiToolkitRun] = []
 
@@ -112,20 +109,8 @@ def _make_room(order: Order, status: Status) -> None:
     status.say("freeing")
     mm.unload_all_models()
     mm.soft_empty_cache()
-    _awaited(lambda: _memory_given_back(order.budget))
-
-
-def _memory_given_back(budget: Budget | None) -> None:
-    """Wait until the card holds what is asked for or gets no freer: the driver takes its time after torch let go."""
-    before = -_FREER_GIB
-    for _ in range(_FREEING_TRIES):
-        gpu = card(read_gpus(), budget.gpu if budget else None)
-        if gpu is None or gpu.free_gib is None or gpu.free_gib < before + _FREER_GIB:
-            return
-        if budget and budget.vram_gib is not None and gpu.free_gib >= budget.vram_gib:
-            return
-        before = gpu.free_gib
-        time.sleep(_FREEING_SECONDS)
+    asked = order.budget or Budget()
+    _awaited(lambda: wait_for_free(asked.gpu, asked.vram_gib))
 
 
 def _follow(run: AiToolkitRun, status: Status, node: str) -> None:

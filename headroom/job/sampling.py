@@ -32,6 +32,7 @@ def sampling_job(job: Job, lora: Path | None = None, prompts: Sequence[str] = ()
     process.pop("name", None)
     process.pop("first_sample", None)  # previews of its own, beside the usual ones
     _set(process, "train", disable_sampling=False, skip_first_sample=False, force_first_sample=True)
+    _set(process, "sample", neg=(process.get("sample") or {}).get("neg") or "")  # the default fails for older classes
     if prompts:
         _set(process, "sample", samples=[{"prompt": prompt} for prompt in prompts])
         process["sample"].pop("prompts", None)
