@@ -1,35 +1,22 @@
-"""The command line: a thin face on the same calls that the nodes make."""
+"""The command line: what can be asked, in which words it answers to wrong calls, and the exit codes.
+
+Each verb is a module of ``verbs``, a thin face on the same calls that the nodes make.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import locale
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
 from . import __version__
-from .contracts import Known, Language, Sentence, say
-from .diagnosis import find_job
-from .job import JobError, read_job_file
-from .recovery import Recovery, recover
-from .report.report import as_json, report
+from .contracts import Language, Sentence, say
 from .report.wording import LANGUAGES, words
-
-WRONG_INPUT = 2
-CANCELLED = 130
-
-
-class InputError(Exception):
-    """An input that is wrong: which one, why, and what to do, in one line."""
-
-    def __init__(self, sentence: Sentence) -> None:
-        super().__init__(sentence.key)
-        self.sentence = sentence
+from .verbs.answers import CANCELLED, WRONG_INPUT
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,8 +33,18 @@ def _language(asked: Language | None) -> Language:
     return "zh" if set_to.lower().startswith(("zh", "chinese")) else "en"
 
 
+def _gib(text: str) -> float:
+    size = float(text)
+    if not 0 < size < float("inf"):
+        raise ValueError
+    return size
+
+
+_gib.__name__ = "size in GiB"  # argparse says "invalid size in GiB value"
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="headroom", description="Read, diagnose and correct AI Toolkit jobs.")
+    parser = _Parser(prog="headroom", description="Train with AI Toolkit inside a memory budget; read what failed.")
     parser.add_argument("--version", action="version", version=f"headroom {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
@@ -63,102 +60,82 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--lock", action="append", default=[], metavar="PATH", help="a job key to leave alone")
     verb.add_argument("-o", dest="out", metavar="FIXED.yaml", help="write the corrected job here")
     verb.add_argument("--no-comments", action="store_true", help="write no reasons into the YAML")
-    verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)")
-    verb.set_defaults(run_verb=_diagnose)
+    _answering(verb)
+
+    verb = verbs.add_parser("train", help="carry a job out with AI Toolkit here, inside a memory budget")
+    verb.add_argument("--job", metavar="FILE", required=True, help="the job, YAML or JSON, as AI Toolkit reads it")
+    verb.add_argument("--vram", type=_gib, metavar="GIB", help="what it may take of the card (default: what is free)")
+    verb.add_argument("--host-ram", type=_gib, metavar="GIB", help="what it may take of the machine's RAM")
+    verb.add_argument(
+        "--until", choices=("load", "cache", "baseline_sample", "train"), help="go no further than the end of this"
+    )
+    verb.add_argument(
+        "--resume",
+        choices=("resume", "fresh", "fail"),
+        default="resume",
+        help="where there are checkpoints of the name: go on from them, take another folder, or do not run",
+    )
+    verb.add_argument("--force", action="store_true", help="run again what has finished before")
+    verb.add_argument(
+        "--largest-bucket",
+        choices=("stop", "continue", "off"),
+        default="stop",
+        help="try the largest bucket before the first step, and if it does not fit: stop, or tell and go on",
+    )
+    verb.add_argument("--engine", choices=("ai-toolkit",), default="ai-toolkit", help="what carries the job out")
+    _answering(verb)
+
+    verb = verbs.add_parser("runs", help="list, show and remove run folders")
+    doings = verb.add_subparsers(dest="doing", metavar="list|show|remove")
+    _answering(verb)
+    doing = doings.add_parser("list", help="all runs, oldest first")
+    _answering(doing, argparse.SUPPRESS)
+    doing = doings.add_parser("show", help="one run: how it ended, its checkpoints and previews")
+    doing.add_argument("run", metavar="RUN", help="its folder, or as `runs list` names it")
+    _answering(doing, argparse.SUPPRESS)
+    doing = doings.add_parser("remove", help="remove a run's records; what it trained stays")
+    doing.add_argument("run", metavar="RUN", help="its folder, or as `runs list` names it")
+    doing.add_argument("--checkpoints", action="store_true", help="also what lies in the run store's output folder")
+    _answering(doing, argparse.SUPPRESS)
 
     verb = verbs.add_parser("doctor", help="say what is found here: AI Toolkit, GPUs and their users, RAM, disks")
-    verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)")
-    verb.set_defaults(run_verb=_doctor)
+    _answering(verb)
+
+    verb = verbs.add_parser("setup", help="bring AI Toolkit and a Python for it here")
+    verb.add_argument("--source", metavar="URL|PATH", help="a git repository, an archive or a folder of AI Toolkit")
+    verb.add_argument("--commit", metavar="C", help="a commit, branch or tag of it (default: the one that was tested)")
+    _answering(verb)
     return parser
 
 
-@contextmanager
-def _source(options: argparse.Namespace) -> Iterator[Path]:
-    """The log's path; standard input is set down in a temporary file, however long it is."""
-    if (options.log is None) == (options.run is None):
-        raise InputError(say("cli.error.log_or_run"))
-    if options.log != "-":
-        yield Path(options.log or options.run)
-        return
-    import shutil  # these two take a tenth of the time that an answer takes
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
-        path = Path(folder, "log")
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        yield path
-
-
-def _job_beside(options: argparse.Namespace) -> Path | None:
-    """The job given, or the one AI Toolkit's UI keeps beside its log."""
-    if options.job:
-        return Path(options.job)
-    return find_job(Path(options.run)) if options.run else None
-
-
-def _diagnose(options: argparse.Namespace) -> int:
-    lang = _language(options.lang)
-    path = _job_beside(options)
-    job = read_job_file(path) if path else None
-    known = Known(options.exit_code, options.os, options.gpu_gib, options.host_ram_gib)
-    comments = None if options.no_comments else lang
-    with _source(options) as log:
-        wanted = not options.json or bool(options.out)
-        found = recover(log, job, known, options.strength, options.lock, comments, wanted)
-    written = _write(found, options)
-    if options.json:
-        answer = as_json(found, lang) | {"written": written}
-        print(json.dumps(answer, ensure_ascii=False, indent=2, default=str))
-    else:
-        print(report(found, lang), end="")
-        if options.out:
-            key = "report.written" if written else "report.not_written"
-            print("\n" + words(say(key, path=options.out), lang))
-        elif found.correction.job and found.correction.changes:
-            print("\n" + words(say("report.corrected"), lang) + ":\n\n" + found.correction.job.text, end="")
-    return 0
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    from . import doctor, places
-
-    lang = _language(options.lang)
-    found = doctor.examine(places.settings_file())
-    if options.json:
-        print(json.dumps(doctor.as_json(found, lang), ensure_ascii=False, indent=2))
-    else:
-        print(doctor.as_text(found, lang), end="")
-    return 0
-
-
-def _write(found: Recovery, options: argparse.Namespace) -> str | None:
-    corrected = found.correction.job
-    if not options.out or corrected is None or not found.correction.changes:
-        return None
-    Path(options.out).write_text(corrected.text, encoding="utf-8", newline="")
-    return str(options.out)
+def _answering(verb: argparse.ArgumentParser, default: str | None = None) -> None:
+    """How every verb answers. Of a verb in a verb, what was not given must not hide what the outer one was given."""
+    unset: dict[str, Any] = {"default": default} if default else {}
+    verb.add_argument("--json", action="store_true", help="print one JSON object and nothing else", **unset)
+    verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)", **unset)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one verb and return the exit code: 0 answered, 2 an input is wrong (one line on stderr), 130 cancelled."""
+    """Run one verb and return the exit code: its own, 2 where an input is wrong (one line on stderr), 130 cancelled."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     options = _parser().parse_args(arguments)
+    options.lang = _language(options.lang)
     try:
-        return options.run_verb(options)
-    except (JobError, InputError) as error:
-        sentence = error.sentence
+        return import_module(f".verbs.{options.verb}", __package__).run(options)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        source = getattr(options, "log", None) or getattr(options, "run", None)
-        sentence = say("cli.error.file", path=error.filename or source or "-", why=error.strerror or error)
+        given = (getattr(options, name, None) for name in ("log", "run", "job"))
+        path = error.filename or next((each for each in given if each), "-")
+        sentence = say("cli.error.file", path=path, why=error.strerror or error)
     except KeyboardInterrupt:
         return CANCELLED
-    print(f"headroom {options.verb}: {words(sentence, _language(options.lang))}", file=sys.stderr)
+    except Exception as error:
+        if not isinstance(said := getattr(error, "sentence", None), Sentence):
+            raise
+        sentence = said
+    print(f"headroom {options.verb}: {words(sentence, options.lang)}", file=sys.stderr)
     return WRONG_INPUT

@@ -127,17 +127,19 @@ def as_json(recovery: Recovery, lang: str = "en") -> dict[str, Any]:
         "steps": asdict(diagnosis.steps),
         "warnings": [words(each, lang) for each in diagnosis.warnings],
         "notes": [words(each, lang) for each in correction.notes],
-        "changes": [
-            {
-                "lever": change.lever,
-                "path": change.path,
-                "old": change.old,
-                "new": change.new,
-                "reason": words(change.reason, lang),
-                "price": words(change.price, lang),
-                "where": words(change.where, lang),
-            }
-            for change in correction.changes
-        ],
+        "changes": [change_as_json(change, lang) for change in correction.changes],
         "rule": diagnosis.rule,
+    }
+
+
+def change_as_json(change: Change, lang: str = "en") -> dict[str, Any]:
+    """A change as every verb's ``--json`` prints it."""
+    return {
+        "lever": change.lever,
+        "path": change.path,
+        "old": change.old,
+        "new": change.new,
+        "reason": words(change.reason, lang),
+        "price": words(change.price, lang),
+        "where": words(change.where, lang),
     }
