@@ -10,10 +10,11 @@ import os
 import re
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from .contracts import Sentence, say
+from .places import setting
 from .report.wording import words
 
 HF_TOKEN = "HF_TOKEN"
@@ -68,6 +69,20 @@ def write(file: Path, name: str, value: str | None) -> None:
             _replace(file, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
         except OSError as error:
             raise SettingsError(say("settings.unwritable", file=str(file), why=_why(error))) from None
+
+
+def set_by(name: str, file: Path) -> Literal["environment", "file"] | None:
+    """What sets a setting, and goes before the rest; ``None`` where nothing does."""
+    if os.environ.get(name):
+        return "environment"
+    return "file" if setting(name, file) else None
+
+
+def change(file: Path, name: str, value: str | None) -> None:
+    """``write`` what will hold: refused (SettingsError) where the environment sets the same and would go first."""
+    if set_by(name, file) == "environment":
+        raise SettingsError(say("settings.by_environment", name=name))
+    write(file, name, value)
 
 
 def set_aside(file: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""The one address the page needs beyond ComfyUI's own: where pasted text goes."""
+"""The addresses the page needs beyond ComfyUI's own; here, where pasted text goes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from server import PromptServer
 
+from . import routes_gpus, routes_settings  # noqa: F401  (register theirs)
+from .page import body, own_page_only
+
 if TYPE_CHECKING:
     from .sources import Kind
 
@@ -16,6 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @PromptServer.instance.routes.post("/headroom/pasted")
+@own_page_only
 async def keep_pasted(request: web.Request) -> web.Response:
     """Keep the body as a log or a job (``?kind=log|job``) and answer with the name it got.
 
@@ -32,21 +36,11 @@ async def keep_pasted(request: web.Request) -> web.Response:
         with told_in(languages(asked)[0]):
             if kind not in LARGEST_BYTES:
                 raise InputError("paste_kind", kind=kind[:40])
-            body = await _body(request, LARGEST_BYTES[kind])
-            kept = await asyncio.to_thread(keep, body, cast("Kind", kind), places().pasted)
+            sent = await body(request, LARGEST_BYTES[kind])
+            kept = await asyncio.to_thread(keep, sent, cast("Kind", kind), places().pasted)
     except ValueError as error:
         return web.json_response({"problem": str(error)}, status=400)
     except OSError as error:
         log.exception("pasted text could not be written")
         return web.json_response({"problem": f"{type(error).__name__}: {error.strerror}"}, status=500)
     return web.json_response({"name": kept.name, "lines": kept.lines, "masked_lines": kept.masked_lines})
-
-
-async def _body(request: web.Request, most: int) -> bytes:
-    """The request's body, read only until it is known to be too large."""
-    body = bytearray()
-    async for piece in request.content.iter_chunked(1 << 18):
-        body += piece
-        if len(body) > most:
-            break
-    return bytes(body)

@@ -154,7 +154,7 @@ def _download(address: str, place: Workplace) -> Path:
         total = int(length) if length and length.isdecimal() else None
         done = 0
         with open(file, "wb") as out:
-            while piece := answer.read(_PIECE):
+            while piece := answer.read1(_PIECE):
                 place.go_on()
                 out.write(piece)
                 done += len(piece)
