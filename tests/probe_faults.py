@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import diffusers
 import torch
 
 MESSAGE = (
@@ -38,6 +37,10 @@ def fail_at(kind_of: Callable[[], str], calls: dict[str, list[int]], counts: Cou
 
 if __name__ == "__main__":
     probe, faults = sys.argv[1], json.loads(sys.argv[2])
+    # As run.py does; the stand-in brings a diffusers of its own.
+    sys.path.insert(0, sys.argv[sys.argv.index("--toolkit") + 1])
+    import diffusers
+
     seen: Counter[str] = Counter()
     for model in (diffusers.UNet2DConditionModel, diffusers.ZImageTransformer2DModel):
         fail_at(lambda: "train" if torch.is_grad_enabled() else "denoise", faults, seen, model, "forward")

@@ -1,9 +1,8 @@
-"""The probe in the real AI Toolkit, on the CPU, with tiny random models: an older architecture and a newer one."""
+"""The probe in AI Toolkit, on the CPU, with tiny random models: an older architecture and a newer one."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import time
@@ -11,131 +10,22 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from toolkits import ENVIRONMENT, MODELS, STEPS, ProbeRun, Toolkit, probe_command, run_probe, write_job
 
 from headroom.contracts import Event
 from headroom.run.events import read_events
 
-pytestmark = pytest.mark.ai_toolkit
-FOLDER = os.environ.get("HEADROOM_AI_TOOLKIT")
-PYTHON = os.environ.get("HEADROOM_AI_TOOLKIT_PYTHON")
-if not (FOLDER and PYTHON):
-    pytest.skip("AI Toolkit; set HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON", allow_module_level=True)
-
-HERE = Path(__file__).resolve().parent
-PROBE = HERE.parent / "headroom" / "probe" / "__main__.py"
-MODELS = {"sd1": "sd15", "zimage": "zimage"}
-STEPS = 4
-# Each run has the same numbers from its seed; one thread each, so that runs beside others do not wait for cores.
-ENVIRONMENT = {"SEED": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run left behind."""
-
-    exit_code: int
-    log: str
-    events: list[Event]
-    folder: Path
-
-    def of(self, event: str) -> list[Event]:
-        return [each for each in self.events if each.event == event]
-
-    @property
-    def phases(self) -> list[str]:
-        return [f"{each.keys['phase']} {each.keys['state']}" for each in self.of("phase")]
-
-    def peak(self, phase: str) -> float:
-        ends = [each for each in self.of("phase") if each.keys["phase"] == phase and each.keys["state"] == "end"]
-        return max(each.keys["peak"]["allocated_gib"] for each in ends)
-
-    @property
-    def finished(self) -> dict[str, Any]:
-        assert self.events[-1].event == "finished"
-        return dict(self.events[-1].keys)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    script = [str(PYTHON), str(HERE / "tiny_models.py"), str(folder)]
-    done = subprocess.run(script, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
-
-
-def write_job(
-    tiny: Path, folder: Path, architecture: str, preview: int = 128, steps: int = STEPS, heavy: bool = False
-) -> Path:
-    """The job of these tests; a heavy one takes more to train than to cache its latents."""
-    newer = architecture != "sd1"
-    process = {
-        "type": "diffusion_trainer" if newer else "sd_trainer",
-        "training_folder": str(folder / "out"),
-        "network": {"type": "lora", "linear": 4, "linear_alpha": 4},
-        "save": {"dtype": "float32", "save_every": 3, "max_step_saves_to_keep": 4},
-        "datasets": [
-            {"folder_path": str(tiny / "images"), "caption_ext": "txt", "resolution": [128], "cache_latents": True, "num_workers": 0}
-        ],
-        "train": {
-            "batch_size": 4 if heavy else 1,
-            "steps": steps,
-            "gradient_checkpointing": not heavy,
-            "train_unet": True,
-            "train_text_encoder": False,
-            "noise_scheduler": "flowmatch" if newer else "ddpm",
-            "optimizer": "adamw",
-            "lr": 1e-3,
-            "dtype": "fp32",
-        },
-        "model": {"name_or_path": str(tiny / MODELS[architecture]), "arch": architecture},
-        "sample": {
-            "sampler": "flowmatch" if newer else "ddpm",
-            "sample_every": 2,
-            "width": preview,
-            "height": preview,
-            "prompts": ["a thing", "a cat"],
-            "neg": "",
-            "seed": 42,
-            "guidance_scale": 4,
-            "sample_steps": 1,
-        },
-    }  # fmt: skip
-    job = folder / "job.json"
-    job.write_text(json.dumps({"job": "extension", "config": {"name": "tiny", "process": [process]}}), encoding="utf-8")
-    return job
-
-
-def command(folder: Path, job: Path, *options: str, faults: dict[str, list[int]] | None = None) -> list[str]:
-    start = [str(PROBE)] if faults is None else [str(HERE / "probe_faults.py"), str(PROBE), json.dumps(faults)]
-    events = str(folder / "events.jsonl")
-    return [str(PYTHON), *start, "--toolkit", str(FOLDER), "--job", str(job), "--events", events, *options]
-
-
-def run(folder: Path, job: Path, *options: str, faults: dict[str, list[int]] | None = None) -> Run:
-    done = subprocess.run(
-        command(folder, job, *options, faults=faults),
-        env={**os.environ, **ENVIRONMENT},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=600,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout, read_events(folder / "events.jsonl"), folder)
-
 
 @pytest.fixture(scope="module", params=sorted(MODELS))
-def plain(request: pytest.FixtureRequest, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Run]:
+def plain(
+    request: pytest.FixtureRequest, toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, ProbeRun]:
     """A run that goes well but for its third step, with its tensors counted; the first forward is the dry step's."""
     folder = tmp_path_factory.mktemp(request.param)
-    job = write_job(tiny, folder, request.param)
-    return request.param, run(folder, job, "--meter", faults={"train": [4]})
+    job = write_job(toolkit, folder, request.param)
+    return request.param, run_probe(toolkit, folder, job, "--meter", faults={"train": [4]})
 
 
 def weights(folder: Path) -> str:
@@ -144,7 +34,7 @@ def weights(folder: Path) -> str:
     return hashlib.sha256(text[8 + int.from_bytes(text[:8], "little") :]).hexdigest()
 
 
-def test_a_run_tells_its_phases_steps_previews_and_checkpoints(plain: tuple[str, Run]) -> None:
+def test_a_run_tells_its_phases_steps_previews_and_checkpoints(plain: tuple[str, ProbeRun]) -> None:
     _, ran = plain
     assert ran.exit_code == 0, ran.log[-3000:]
     assert ran.phases == [
@@ -174,7 +64,7 @@ def test_a_run_tells_its_phases_steps_previews_and_checkpoints(plain: tuple[str,
     assert ran.finished == {"how": "finished", "steps": {"done": STEPS, "total": STEPS, "skipped_batches": 1}}
 
 
-def test_the_step_that_ai_toolkit_skips_in_silence_is_told(plain: tuple[str, Run]) -> None:
+def test_the_step_that_ai_toolkit_skips_in_silence_is_told(plain: tuple[str, ProbeRun]) -> None:
     _, ran = plain
     (error,), (skipped,) = ran.of("out_of_memory"), ran.of("skipped")
     assert "Tried to allocate" not in ran.log
@@ -186,32 +76,34 @@ def test_the_step_that_ai_toolkit_skips_in_silence_is_told(plain: tuple[str, Run
     assert [Path(file).suffix for file in skipped.keys["files"]] == [".png"]
 
 
-def test_the_largest_bucket_is_tried_before_the_first_step(plain: tuple[str, Run]) -> None:
+def test_the_largest_bucket_is_tried_before_the_first_step(plain: tuple[str, ProbeRun]) -> None:
     _, ran = plain
     (at,) = [number for number, event in enumerate(ran.events) if "the largest bucket" in event.keys.get("text", "")]
     assert ran.events[at].keys["text"] == "the largest bucket fits: 128x128x1, batch of 1"
     assert not any(event.event == "step" for event in ran.events[:at])
-    assert ran.events[at + 1].event == "step"
+    assert next(event for event in ran.events[at + 1 :] if event.event != "memory").event == "step"
 
 
-def test_every_phase_has_its_peak(plain: tuple[str, Run]) -> None:
+def test_every_phase_has_its_peak(plain: tuple[str, ProbeRun]) -> None:
     _, ran = plain
     for event in ran.of("phase"):
         if event.keys["state"] == "end":
             assert event.keys["peak"]["host_gib"] is None or event.keys["peak"]["host_gib"] > 0.05
-    # The weights alone are 3.4 MB in either model.
-    assert 0.003 < ran.peak("load") < 0.1
+    # The weights that a load leaves on the card alone are 2.2 MB in either model.
+    assert 0.002 < ran.peak("load") < 0.1
     assert ran.peak("train") > ran.peak("load") * 0.5
     assert ran.peak("sample") > 0.003
 
 
 def test_neither_failing_previews_nor_the_dry_step_change_what_is_learned(
-    plain: tuple[str, Run], tiny: Path, tmp_path: Path
+    plain: tuple[str, ProbeRun], toolkit: Toolkit, tmp_path: Path
 ) -> None:
     architecture, well = plain
     # A smaller one that fits, one that does not, and a pass that fails after everything was moved and merged.
     faults = {"train": [3], "decode": [1, 3, 4], "pipeline": [3]}
-    ran = run(tmp_path, write_job(tiny, tmp_path, architecture), "--largest-bucket", "off", faults=faults)
+    ran = run_probe(
+        toolkit, tmp_path, write_job(toolkit, tmp_path, architecture), "--largest-bucket", "off", faults=faults
+    )
     assert ran.exit_code == 0, ran.log[-3000:]
     told = {(each.keys["step"], each.keys["index"]): each.keys for each in ran.of("preview")}
     assert {which: keys["outcome"] for which, keys in told.items()} == {
@@ -233,8 +125,8 @@ def test_neither_failing_previews_nor_the_dry_step_change_what_is_learned(
     assert weights(tmp_path) == weights(well.folder)
 
 
-def test_a_load_check_ends_after_loading(tiny: Path, tmp_path: Path) -> None:
-    ran = run(tmp_path, write_job(tiny, tmp_path, "zimage"), "--until", "load")
+def test_a_load_check_ends_after_loading(toolkit: Toolkit, tmp_path: Path) -> None:
+    ran = run_probe(toolkit, tmp_path, write_job(toolkit, tmp_path, "zimage"), "--until", "load")
     assert ran.exit_code == 0, ran.log[-3000:]
     assert ran.phases == ["load begin", "load end"]
     assert ran.finished["how"] == "finished" and ran.finished["steps"]["done"] is None
@@ -255,11 +147,11 @@ class Asked:
             time.sleep(0.1)
 
 
-def start(tiny: Path, folder: Path, steps: int) -> Asked:
-    job = write_job(tiny, folder, "sd1", steps=steps)
+def start(toolkit: Toolkit, folder: Path, steps: int) -> Asked:
+    job = write_job(toolkit, folder, "sd1", steps=steps)
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(
-            command(folder, job, "--control", "0"),
+            probe_command(toolkit, folder, job, "--control", "0"),
             env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.PIPE,
             stdout=log,
@@ -269,8 +161,8 @@ def start(tiny: Path, folder: Path, steps: int) -> Asked:
     return Asked(process, folder / "events.jsonl")
 
 
-def test_a_run_saves_samples_and_stops_with_a_checkpoint_when_asked(tiny: Path, tmp_path: Path) -> None:
-    asked = start(tiny, tmp_path, steps=100000)
+def test_a_run_saves_samples_and_stops_with_a_checkpoint_when_asked(toolkit: Toolkit, tmp_path: Path) -> None:
+    asked = start(toolkit, tmp_path, steps=100000)
     assert asked.process.stdin is not None
     try:
         asked.wait_for(lambda event: event.event == "step")
@@ -288,8 +180,8 @@ def test_a_run_saves_samples_and_stops_with_a_checkpoint_when_asked(tiny: Path, 
     assert "Job stopped" in (tmp_path / "log").read_text(encoding="utf-8", errors="replace")
 
 
-def test_the_end_of_the_control_pipe_ends_the_run(tiny: Path, tmp_path: Path) -> None:
-    asked = start(tiny, tmp_path, steps=100000)
+def test_the_end_of_the_control_pipe_ends_the_run(toolkit: Toolkit, tmp_path: Path) -> None:
+    asked = start(toolkit, tmp_path, steps=100000)
     assert asked.process.stdin is not None
     try:
         asked.wait_for(lambda event: event.event == "phase")
@@ -303,11 +195,13 @@ def test_the_end_of_the_control_pipe_ends_the_run(tiny: Path, tmp_path: Path) ->
 
 
 def test_a_budget_between_training_and_preview_lets_the_training_finish(
-    plain: tuple[str, Run], tiny: Path, tmp_path: Path
+    plain: tuple[str, ProbeRun], toolkit: Toolkit, tmp_path: Path
 ) -> None:
     architecture, well = plain
     budget = 1.05 * max(well.peak(phase) for phase in ("load", "cache", "train", "save"))
-    ran = run(tmp_path, write_job(tiny, tmp_path, architecture, preview=512), "--vram-gib", str(budget))
+    ran = run_probe(
+        toolkit, tmp_path, write_job(toolkit, tmp_path, architecture, preview=512), "--vram-gib", str(budget)
+    )
     assert ran.exit_code == 0, ran.log[-3000:]
     assert ran.finished == {"how": "finished", "steps": {"done": STEPS, "total": STEPS, "skipped_batches": 0}}
     assert {each.keys["outcome"] for each in ran.of("preview")} <= {"smaller", "skipped"}
@@ -317,12 +211,12 @@ def test_a_budget_between_training_and_preview_lets_the_training_finish(
 
 @pytest.mark.parametrize("mode", ["stop", "continue"])
 def test_a_budget_below_the_training_peak_is_felt_before_the_first_step(
-    plain: tuple[str, Run], tiny: Path, tmp_path: Path, mode: str
+    plain: tuple[str, ProbeRun], toolkit: Toolkit, tmp_path: Path, mode: str
 ) -> None:
     architecture, well = plain
     budget = 1.05 * max(well.peak(phase) for phase in ("load", "cache", "train"))
-    job = write_job(tiny, tmp_path, architecture, heavy=True)
-    ran = run(tmp_path, job, "--vram-gib", str(budget), "--largest-bucket", mode)
+    job = write_job(toolkit, tmp_path, architecture, heavy=True)
+    ran = run_probe(toolkit, tmp_path, job, "--vram-gib", str(budget), "--largest-bucket", mode)
     assert ran.exit_code == 1
     error = next(each for each in ran.of("out_of_memory") if each.keys["phase"] == "train")
     assert error.keys["bucket"] == [128, 128, 1] and len(error.keys["files"]) == 4

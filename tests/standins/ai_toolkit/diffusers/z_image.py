@@ -4,18 +4,42 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .model import ModelMixin, attend, timestep_embedding
+from .model import ModelMixin, timestep_embedding
+
+MULTIPLE = 32  # of tokens in a row
+
+
+def turned(x, angles):
+    """The channels of (batch, tokens, heads, channels) turned pairwise by the token's angles."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)[:, None]).flatten(-2).to(x.dtype)
+
+
+def angles_of(tokens, size):
+    frequencies = 1.0 / 256.0 ** (torch.arange(0, size, 2, dtype=torch.float32, device=tokens.device) / size)
+    return torch.arange(tokens.shape[1], device=tokens.device)[:, None] * frequencies
+
+
+def filled(tokens, padding):
+    """Tokens with padding up to a multiple."""
+    missing = -tokens.shape[1] % MULTIPLE
+    return torch.cat([tokens, padding.expand(1, missing, -1)], dim=1) if missing else tokens
 
 
 class Attention(nn.Module):
     def __init__(self, size, heads):
         super().__init__()
         self.heads = heads
+        self.norm_q, self.norm_k = nn.RMSNorm(size // heads), nn.RMSNorm(size // heads)
         self.to_q, self.to_k, self.to_v = (nn.Linear(size, size, bias=False) for _ in range(3))
         self.to_out = nn.ModuleList([nn.Linear(size, size, bias=False)])
 
     def forward(self, x):
-        return self.to_out[0](attend(self.to_q(x), self.to_k(x), self.to_v(x), self.heads))
+        query, key, value = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.to_q, self.to_k, self.to_v))
+        angles = angles_of(x, query.shape[-1])
+        query, key = turned(self.norm_q(query), angles), turned(self.norm_k(key), angles)
+        heads = (each.transpose(1, 2) for each in (query, key, value))
+        return self.to_out[0](functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
 
 
 class FeedForward(nn.Module):
@@ -53,7 +77,6 @@ class ZImageTransformer2DModel(ModelMixin):
             in_channels=in_channels, dim=dim, n_layers=n_layers, n_refiner_layers=n_refiner_layers, n_heads=n_heads,
             cap_feat_dim=cap_feat_dim,
         )
-        self.dim = dim
         self.x_embedder = nn.Linear(4 * in_channels, dim)
         self.cap_embedder = nn.Sequential(nn.RMSNorm(cap_feat_dim), nn.Linear(cap_feat_dim, dim))
         time = min(dim, 256)
@@ -61,6 +84,7 @@ class ZImageTransformer2DModel(ModelMixin):
         self.noise_refiner = nn.ModuleList(Layer(dim, n_heads) for _ in range(n_refiner_layers))
         self.context_refiner = nn.ModuleList(Layer(dim, n_heads, False) for _ in range(n_refiner_layers))
         self.layers = nn.ModuleList(Layer(dim, n_heads) for _ in range(n_layers))
+        self.x_pad_token, self.cap_pad_token = (nn.Parameter(torch.zeros(1, 1, dim)) for _ in range(2))
         self.final_layer = nn.Linear(dim, 4 * in_channels)
 
     def forward(self, x, t, cap_feats):
@@ -68,11 +92,12 @@ class ZImageTransformer2DModel(ModelMixin):
         return [self.one(*each) for each in zip(x, time.split(1), cap_feats)], {}
 
     def one(self, picture, time, caption):
-        channels, _, height, width = picture.shape
+        height, width = picture.shape[2:]
         patches = functional.pixel_unshuffle(picture[:, 0][None], 2)
         tokens = self.x_embedder(patches.flatten(2).transpose(1, 2))
-        tokens = tokens + timestep_embedding(torch.arange(tokens.shape[1], device=tokens.device), self.dim).to(tokens.dtype)
-        words = self.cap_embedder(caption[None])
+        count = tokens.shape[1]
+        tokens = filled(tokens, self.x_pad_token)
+        words = filled(self.cap_embedder(caption[None]), self.cap_pad_token)
         for layer in self.noise_refiner:
             tokens = self.block(layer, tokens, time)
         for layer in self.context_refiner:
@@ -80,5 +105,5 @@ class ZImageTransformer2DModel(ModelMixin):
         row = torch.cat([tokens, words], dim=1)
         for layer in self.layers:
             row = self.block(layer, row, time)
-        out = self.final_layer(row[:, : tokens.shape[1]]).transpose(1, 2).unflatten(2, (height // 2, width // 2))
+        out = self.final_layer(row[:, :count]).transpose(1, 2).unflatten(2, (height // 2, width // 2))
         return functional.pixel_shuffle(out, 2)[0][:, None]
