@@ -19,7 +19,7 @@ from headroom.probe.after_import import after_import
 from headroom.probe.batches import describe
 from headroom.probe.channel import Channel
 from headroom.probe.control import Control
-from headroom.probe.gauges import CudaGauge, MeterGauge, Peak, Room, worst
+from headroom.probe.gauges import MeterGauge, Peak, Room, worst
 from headroom.probe.largest_bucket import DoesNotFit, LargestBucket
 from headroom.probe.launch import parser
 from headroom.probe.meter import Meter
@@ -264,13 +264,16 @@ class Scripted:
     """A gauge that reads what the test wrote."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.most = 0.0
 
     def begin(self) -> None:
-        self.now = 0.0
+        self.most = 0.0
 
     def peak(self) -> Peak:
-        return {"allocated_gib": self.now, "host_gib": None}
+        return {"allocated_gib": self.most, "host_gib": None}
+
+    def now(self) -> Peak:
+        return self.peak()
 
     def room(self) -> Room | None:
         return None
@@ -280,11 +283,11 @@ def test_a_phase_inside_another_keeps_its_peak_for_itself(tmp_path: Path) -> Non
     gauge = Scripted()
     phases = Phases(Channel(str(tmp_path / "events")), gauge)
     phases.begin("train")
-    gauge.now = 3.0
+    gauge.most = 3.0
     with phases.within("sample"):
         assert phases.current == "sample" and phases.inside("train")
-        gauge.now = 9.0
-    gauge.now = 2.0
+        gauge.most = 9.0
+    gauge.most = 2.0
     phases.end_all()
     ends = {event["phase"]: event["peak"] for event in lines(tmp_path / "events") if event["state"] == "end"}
     assert {phase: peak["allocated_gib"] for phase, peak in ends.items()} == {"sample": 9.0, "train": 3.0}
@@ -324,45 +327,6 @@ def test_the_larger_of_two_peaks_is_taken_number_by_number() -> None:
         "device_gib": None,
         "host_gib": 5.0,
     }
-
-
-def test_a_gpu_is_read_from_torch_once_it_is_in_use() -> None:
-    class Cuda:
-        used = False
-        reset = 0
-
-        def is_initialized(self) -> bool:
-            return self.used
-
-        def reset_peak_memory_stats(self) -> None:
-            self.reset += 1
-
-        def max_memory_allocated(self) -> int:
-            return 2**30
-
-        def max_memory_reserved(self) -> int:
-            return 2**31
-
-        def memory_allocated(self) -> int:
-            return 2**30
-
-        def memory_reserved(self) -> int:
-            return 2**31
-
-        def mem_get_info(self) -> tuple[int, int]:
-            return 3 * 2**30, 8 * 2**30
-
-    cuda = Cuda()
-    gauge = CudaGauge(SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
-    gauge.begin()
-    assert (gauge.peak()["allocated_gib"], cuda.reset, gauge.room()) == (None, 0, None)
-    cuda.used = True
-    gauge.begin()
-    assert cuda.reset == 1
-    assert (gauge.peak()["allocated_gib"], gauge.peak()["reserved_gib"]) == (1.0, 2.0)
-    assert gauge.room() == Room(1.0, 4.0)
-    gauge.cap_gib = 2.5
-    assert gauge.room() == Room(1.0, 1.5)
 
 
 # --- batches

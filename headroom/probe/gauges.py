@@ -12,6 +12,8 @@ from typing import Protocol
 from . import host_memory
 
 GIB = 2**30
+# The first card that is visible, whatever its number in the machine or its UUID: the one that accelerate takes.
+CARD = 0
 Peak = dict[str, "float | None"]
 KEYS = ("allocated_gib", "reserved_gib", "device_gib", "host_gib")
 
@@ -69,34 +71,40 @@ class CudaGauge(HostGauge):
         self.cuda = torch.cuda
         self.cap_gib: float | None = None
 
+    def cap(self, gib: float) -> None:
+        """Let torch's allocator hold no more than this, what it has cached included. Makes the context."""
+        self.cap_gib = max(0.0, gib)
+        total = self.cuda.get_device_properties(CARD).total_memory / GIB
+        self.cuda.set_per_process_memory_fraction(min(1.0, self.cap_gib / total), CARD)
+
     def begin(self) -> None:
         super().begin()
         # Before the first tensor there is nothing to forget, and asking would make the context.
         if self.cuda.is_initialized():
-            self.cuda.reset_peak_memory_stats()
+            self.cuda.reset_peak_memory_stats(CARD)
 
     def peak(self) -> Peak:
         if not self.cuda.is_initialized():
             return super().peak()
         return super().peak() | {
-            "allocated_gib": round(self.cuda.max_memory_allocated() / GIB, 6),
-            "reserved_gib": round(self.cuda.max_memory_reserved() / GIB, 6),
+            "allocated_gib": round(self.cuda.max_memory_allocated(CARD) / GIB, 6),
+            "reserved_gib": round(self.cuda.max_memory_reserved(CARD) / GIB, 6),
         }
 
     def now(self) -> Peak:
         if not self.cuda.is_initialized():
             return super().now()
         return super().now() | {
-            "allocated_gib": round(self.cuda.memory_allocated() / GIB, 6),
-            "reserved_gib": round(self.cuda.memory_reserved() / GIB, 6),
+            "allocated_gib": round(self.cuda.memory_allocated(CARD) / GIB, 6),
+            "reserved_gib": round(self.cuda.memory_reserved(CARD) / GIB, 6),
         }
 
     def room(self) -> Room | None:
         """What torch holds without using it can be had too; the cap ends both."""
         if not self.cuda.is_initialized():
             return None
-        allocated, reserved = self.cuda.memory_allocated() / GIB, self.cuda.memory_reserved() / GIB
-        free = self.cuda.mem_get_info()[0] / GIB + reserved - allocated
+        allocated, reserved = self.cuda.memory_allocated(CARD) / GIB, self.cuda.memory_reserved(CARD) / GIB
+        free = self.cuda.mem_get_info(CARD)[0] / GIB + reserved - allocated
         return Room(allocated, free if self.cap_gib is None else min(free, self.cap_gib - allocated))
 
 

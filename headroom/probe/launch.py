@@ -96,12 +96,9 @@ class Probe:
         self.placed = True
 
     def on_trainer(self, module: ModuleType) -> None:
-        torch = sys.modules["torch"]
         if self.options.vram_gib is not None and self.cuda is not None:
-            # The first visible card is the one accelerate takes. The cap covers the allocator alone.
-            total = torch.cuda.get_device_properties(0).total_memory / GIB
-            self.cuda.cap_gib = tensors = max(0.0, self.options.vram_gib - self.options.context_gib)
-            torch.cuda.set_per_process_memory_fraction(min(1.0, tensors / total), 0)
+            # The cap covers the allocator alone; the context lies beside it.
+            self.cuda.cap(self.options.vram_gib - self.options.context_gib)
         if self.meter is not None:
             self.meter.apart = self.placed
             which = "" if self.placed else ", those of host memory among them"
