@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from .contracts import Sentence, say
 from .memory.machine import Machine, Space, read_machine, space_at
 from .memory.nvml import Gpu, GpuReading, read_gpus
 from .report.wording import words
+from .run.hub import cache_folder
 from .run.locate import LocateError, Toolkit, ToolkitPython, check_python, find_python, find_toolkit
 
 SMALL_SHM_GIB = 1.0  # a container has 0.06 unless asked for more; a batch of video frames is larger
@@ -71,11 +71,8 @@ def _runs(settings: Path | None) -> Path:
 
 
 def model_cache() -> Path:
-    """Where Hugging Face keeps what is downloaded (huggingface_hub/constants.py)."""
-    if named := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
-        return Path(named).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.environ.get("HF_HOME") or Path(caches, "huggingface")).expanduser() / "hub"
+    """Where Hugging Face keeps what is downloaded."""
+    return cache_folder()
 
 
 def as_json(checkup: Checkup, lang: str) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from headroom.job.stranger import Rules
 from headroom.memory.budgeting import BudgetError
 from headroom.memory.nvml import Gpu, GpuReading
 from headroom.report.wording import words
-from headroom.run import ai_toolkit_run, gpu_lock, processes
+from headroom.run import ai_toolkit, ai_toolkit_run, gpu_lock, processes
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, JobRefused
+from headroom.run.downloads import DiskTooSmall, Download, Forecast
 from headroom.run.engine import Engine, EngineRun
 from headroom.run.store import Store
 
@@ -49,6 +50,7 @@ def _job(how: str = "finish", name: str = "cat") -> Job:
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AiToolkit:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is asked what the jobs' models hold
     toolkit = tmp_path / "ai-toolkit"
     (toolkit / "data").mkdir(parents=True)
     (toolkit / "data" / "a.txt").write_text("a cat", encoding="utf-8")
@@ -192,6 +194,16 @@ def test_a_gpu_held_by_another_run_is_said_and_leaves_no_run(engine: AiToolkit) 
     assert _ended(engine.start(_job("finish", "dog"), card)).outcome == "finished"
 
 
+def test_a_disk_too_small_for_the_model_is_said_and_leaves_no_run(
+    engine: AiToolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certain = Download("none/at-all", 9.0, 9.0, "hub")
+    monkeypatch.setattr(ai_toolkit, "forecast", lambda *_: Forecast((certain,), Path("cache"), 1.0, ()))
+    with pytest.raises(DiskTooSmall, match="9 GiB"):
+        engine.start(_job())
+    assert engine.store.list() == []
+
+
 def test_a_read_only_place_is_said(engine: AiToolkit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OSError):
@@ -323,7 +335,7 @@ def test_a_card_that_is_not_there_or_full_is_said_and_leaves_no_run(engine: AiTo
 def test_a_budget_that_only_watches_caps_nothing_and_tells_what_went_above_it(engine: AiToolkit) -> None:
     run = engine.start(_job(), Budget(vram_gib=2.9, host_ram_gib=2.4, enforce=False))
     assert not {"--vram-gib", "--host-ram-gib"} & set(_told(run)["argv"])
-    assert run.result and [words(each) for each in run.result.warnings] == [
+    assert run.result and [words(each) for each in run.result.warnings if each.key.startswith("budget")] == [
         "3 GiB of VRAM were taken in a training step: more than the budget of 2.9 GiB.",
         "2.5 GiB of host RAM were taken in a training step: more than the budget of 2.4 GiB.",
     ]
@@ -333,7 +345,7 @@ def test_a_budget_that_only_watches_caps_nothing_and_tells_what_went_above_it(en
 
 def test_less_free_than_the_budget_grants_is_said_before_it_runs(engine: AiToolkit) -> None:
     run = replace(engine, gpus=lambda: _of(10.0)).start(_job(), Budget(vram_gib=12.0))
-    assert [each.key for each in run.warnings] == ["budget.less_free"]
+    assert [each.key for each in run.warnings] == ["budget.less_free", "downloads.rule"]
     assert _ended(run).warnings[0] == run.warnings[0]
 
 

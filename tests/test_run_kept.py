@@ -79,7 +79,8 @@ class Left:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> AiToolkit:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AiToolkit:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # nobody is asked what the jobs' models hold
     (tmp_path / "ai-toolkit" / "data").mkdir(parents=True)
     return engine_in(tmp_path)
 
@@ -279,7 +280,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an engine with a run that ended and that nobody has judged."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "ai-toolkit" / "data").mkdir(parents=True)
-    run = engine_in(folder).start(job("finish"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        run = engine_in(folder).start(job("finish"))
     assert _ended(run).outcome == "finished"
     (run.folder / "result.json").unlink()
     return folder

@@ -18,6 +18,7 @@ from ..report.wording import words
 from . import gpu_lock, kept, records, supervised
 from .ai_toolkit_run import AiToolkitRun, Start, start_kept
 from .checkpoints import set_aside_torn
+from .downloads import DiskTooSmall, forecast
 from .engine import Until
 from .fingerprint import fingerprint
 from .store import Resume, Run, Store
@@ -70,8 +71,8 @@ class AiToolkit:
 
         It is pinned to the budget's card, else to the first that may be used. Without a budget it may take what is free
         on that card, less a reserve.
-        Raises JobRefused, BudgetError, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the run folder
-        cannot be used; then nothing is left of it.
+        Raises JobRefused, BudgetError, DiskTooSmall, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the
+        run folder cannot be used; then nothing is left of it.
         """
         digest = fingerprint(job, self.toolkit, until=until)
         settle(self.store)
@@ -80,6 +81,9 @@ class AiToolkit:
         if not self.force and (finished := self.store.finished(digest)):
             return AiToolkitRun(finished, job)
         budget, card, warnings = self._granted(budget)
+        downloads = forecast(job, self.toolkit, self.hf_token)
+        if downloads.refusal:
+            raise DiskTooSmall(downloads.refusal)
         run = self.store.begin(str(job.data["config"]["name"]), digest, NAME, until, self.resume)
         hold = run.hold()
         try:
@@ -87,7 +91,7 @@ class AiToolkit:
             as_run, changes = self._vetted(job, run, environment)
             if self.rules:
                 _set_aside_torn(run)
-            start = Start(self.toolkit.absolute(), self.known, budget, warnings)
+            start = Start(self.toolkit.absolute(), self.known, budget, (*warnings, *downloads.warnings))
             command = self._command(self.store.keep_job(run, as_run), run, budget, until)
             trainer = self._started(command, run, start, environment)
         except BaseException:
