@@ -1,10 +1,9 @@
-"""The engine with the real AI Toolkit on the CPU: a tiny LoRA is trained to the end, stopped, resumed and cancelled."""
+"""The engine with AI Toolkit on the CPU: a tiny LoRA is trained to the end, stopped, resumed and cancelled."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,23 +11,18 @@ from typing import Any
 
 import pytest
 from run_programs import until
+from toolkits import Toolkit
 
 from headroom.contracts import Job
 from headroom.job import read_job
 from headroom.job.stranger import Rules
 from headroom.run import processes
-from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun
+from headroom.run.ai_toolkit import AiToolkit
+from headroom.run.ai_toolkit_run import AiToolkitRun
 from headroom.run.checkpoints import opens
 from headroom.run.events import read_events
 from headroom.run.store import Store
 
-TOOLKIT, PYTHON = os.environ.get("HEADROOM_AI_TOOLKIT"), os.environ.get("HEADROOM_AI_TOOLKIT_PYTHON")
-pytestmark = [
-    pytest.mark.ai_toolkit,
-    pytest.mark.skipif(
-        not (TOOLKIT and PYTHON), reason="no AI Toolkit; set HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON"
-    ),
-]
 JOB = """\
 job: extension
 config:
@@ -49,18 +43,15 @@ config:
 SLOWEST_SECONDS = 300
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    program = Path(__file__).parent / "tiny_models.py"
-    subprocess.run([str(PYTHON), str(program), str(folder)], check=True, capture_output=True)
-    return folder
+@pytest.fixture
+def models(toolkit: Toolkit) -> Path:
+    return toolkit.tiny
 
 
 @pytest.fixture
-def engine(tmp_path: Path, models: Path) -> AiToolkit:
-    rules = Rules(output=tmp_path, reads=(models,), base=Path(str(TOOLKIT)))
-    return AiToolkit(Path(str(TOOLKIT)), Path(str(PYTHON)), rules, Store(tmp_path / "runs"))
+def engine(tmp_path: Path, toolkit: Toolkit) -> AiToolkit:
+    rules = Rules(output=tmp_path, reads=(toolkit.tiny,), base=toolkit.folder)
+    return AiToolkit(toolkit.folder, toolkit.python, rules, Store(tmp_path / "runs"))
 
 
 def _job(models: Path, steps: int) -> Job:
@@ -143,7 +134,9 @@ def test_after_a_kill_nothing_runs_and_the_next_run_goes_on_from_the_checkpoint(
     assert begun_at == saved + 1, _log(second)
 
 
-def test_a_dataset_that_is_not_there_is_a_failure_with_a_diagnosis(engine: AiToolkit, models: Path, tmp_path: Path) -> None:
+def test_a_dataset_that_is_not_there_is_a_failure_with_a_diagnosis(
+    engine: AiToolkit, models: Path, tmp_path: Path
+) -> None:
     job = read_job(_job(models, 4).text.replace("/images", "/none"))
     run = replace(engine, store=Store(tmp_path / "other")).start(job)
     result = _ended(run)
