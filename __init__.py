@@ -9,7 +9,7 @@ except ImportError as missing:
         "Headroom needs ComfyUI 0.3.48 or newer (its V3 node interface). Update ComfyUI, then start it again."
     ) from missing
 
-from .nodes import routes, run_routes  # noqa: F401  (registers them)
+from .nodes import dropping, routes, run_routes  # noqa: F401  (registers them)
 
 WEB_DIRECTORY = "./js"
 
@@ -20,6 +20,7 @@ class HeadroomExtension(ComfyExtension):
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         """The nodes, in the order of the menu."""
         from .nodes.budget import HeadroomMemoryBudget
+        from .nodes.building import HeadroomDataset, HeadroomModel, HeadroomSampling, HeadroomTraining
         from .nodes.diagnosis import HeadroomOOMClassifier, HeadroomShowDiagnosis
         from .nodes.jobs import HeadroomLoadJob, HeadroomSaveJob
         from .nodes.loras import HeadroomApplyLoRA
@@ -29,6 +30,10 @@ class HeadroomExtension(ComfyExtension):
 
         return [
             HeadroomLoadJob,
+            HeadroomModel,
+            HeadroomDataset,
+            HeadroomTraining,
+            HeadroomSampling,
             HeadroomMemoryBudget,
             HeadroomLoadCheck,
             HeadroomTrain,

@@ -16,6 +16,11 @@ const page = {
     const response = await api.fetchApi(`/headroom/pasted?${query}`, { method: "POST", body: blob });
     return response.json();
   },
+  async upload(form) {
+    const query = new URLSearchParams({ lang: locale().startsWith("zh") ? "zh" : "en" });
+    const response = await api.fetchApi(`/headroom/datasets?${query}`, { method: "POST", body: form });
+    return response.json();
+  },
   fileUrl(file, subfolder) {
     return api.apiURL(`/view?${new URLSearchParams({ filename: file, subfolder, type: "output" })}`);
   },

@@ -1,19 +1,28 @@
 // What the page adds to one of our nodes: buttons to paste with, and a place to read the result.
 
 import { button, element } from "./elements.mjs";
+import { dropArea } from "./dropping.mjs";
 import { liveParts } from "./live.mjs";
 import { panelParts } from "./panel.mjs";
 import { askForText } from "./paste.mjs";
 import { remember } from "./restoring.mjs";
 import { inLanguage } from "./verdict.mjs";
+import { choose } from "./widgets.mjs";
 import { say } from "./words.mjs";
 
-/** Node -> what can be pasted on it (kind: the widget that holds the name), its text before a run, sizes in pixels. */
+/**
+ * Node -> what can be pasted on it (kind: the widget that holds the name), the widget that gets what is dropped, its text
+ * before a run, and sizes in pixels: of the node, of the text, and the least of all that is added (`LEAST_HEIGHT`).
+ */
 export const NODES = {
   HeadroomLoadJob: { paste: { job: "job_file" }, empty: "empty_job", size: [480, 460], reading: 280 },
   HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 800], reading: 520 },
   HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 640], reading: 480 },
   HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 460], reading: 340 },
+  HeadroomModel: { paste: {}, empty: "empty_model", size: [400, 0], reading: 40, least: 70 },
+  HeadroomDataset: { paste: {}, drop: "folder", empty: "empty_dataset", size: [400, 0], reading: 40, least: 170 },
+  HeadroomTraining: { paste: {}, empty: "empty_training", size: [400, 0], reading: 40, least: 70 },
+  HeadroomSampling: { paste: {}, empty: "empty_sampling", size: [400, 0], reading: 40, least: 70 },
   HeadroomMemoryBudget: { paste: {}, empty: "empty_budget", size: [400, 400], reading: 160 },
   HeadroomLoadCheck: { paste: {}, empty: "empty_check", size: [440, 460], reading: 240 },
   HeadroomTrain: { paste: {}, empty: "empty_train", size: [480, 680], reading: 300 },
@@ -26,7 +35,7 @@ const shown = new Map(); // graph and node -> its panels, so that switching work
 
 /** Add the widget to a node that was just made. `page`: {locale, send, fileUrl, sampleUrl} as headroom.js provides them. */
 export function attach(node, page) {
-  const { paste, empty, size, reading } = NODES[node.comfyClass];
+  const { paste, drop, empty, size, reading, least = LEAST_HEIGHT } = NODES[node.comfyClass];
   const body = element("div", "headroom-body", element("p", "headroom-empty", say(empty)));
   body.style.flexBasis = `${reading}px`; // its height where the page lets a widget grow, as early Nodes 2.0 do
   const status = element("p", "headroom-status");
@@ -34,13 +43,15 @@ export function attach(node, page) {
     button(say(`paste_${kind}`), () => pasteInto(node, kind, widget, status, page)),
   );
   const live = element("div", "headroom-live");
-  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, live, body);
+  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, drop ? dropArea(node, drop, page.upload) : null, live, body);
+  root.style.minHeight = `${least}px`;
+  body.style.minHeight = `${Math.min(reading, 160)}px`;
   for (const name of ["wheel", "pointerdown", "contextmenu"]) body.addEventListener(name, (event) => event.stopPropagation());
 
   const widget = node.addDOMWidget("headroom_panel", "HEADROOM_PANEL", root, {
     serialize: false,
     hideOnZoom: false,
-    getMinHeight: () => LEAST_HEIGHT,
+    getMinHeight: () => least,
   });
   widget.serialize = false;
 
@@ -80,14 +91,9 @@ function keyOf(node) {
 async function pasteInto(node, kind, widgetName, status, page) {
   const answer = await askForText(kind, page.send);
   if (!answer) return;
-  const widget = node.widgets.find((each) => each.name === widgetName);
-  const offered = widget.options.values;
-  if (Array.isArray(offered) && !offered.includes(answer.name)) widget.options.values = [...offered, answer.name];
-  widget.value = answer.name;
-  widget.callback?.(answer.name);
+  choose(node, widgetName, answer.name);
   if (answer.text !== null) remember(answer.text, answer.masked_lines);
   const count = Object.keys(answer.masked_lines).length;
   const told = [say(`${kind}_kept`, { lines: answer.lines }), count ? say("lines_masked", { count }) : "", say("press_run")];
   status.textContent = told.filter(Boolean).join(" ");
-  node.graph?.setDirtyCanvas(true, true);
 }

@@ -6,7 +6,7 @@ import { restored } from "./restoring.mjs";
 import { badge, diffLine, tone } from "./verdict.mjs";
 import { say } from "./words.mjs";
 
-const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts, run: runParts, facts: factsParts };
+const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts, run: runParts, facts: factsParts, built: builtParts };
 
 /**
  * The elements for a panel's data. `page.fileUrl(file, subfolder)` gives the address of a file in the output folder,
@@ -22,6 +22,11 @@ function section(title, ...children) {
 
 function folded(title, ...children) {
   return element("details", "headroom-section", element("summary", "", title), ...children);
+}
+
+function builtParts(panel) {
+  const tone = panel.notes.length ? "change" : "good";
+  return [element("div", `headroom-verdict headroom-${tone}`, ...paragraphs(panel.said)), ...paragraphs(panel.notes)];
 }
 
 function diagnosisParts(panel) {

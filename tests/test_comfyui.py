@@ -19,14 +19,18 @@ pytestmark = pytest.mark.comfyui
 
 NODES = [
     "HeadroomApplyLoRA",
+    "HeadroomDataset",
     "HeadroomLoadCheck",
     "HeadroomLoadJob",
     "HeadroomMemoryBudget",
+    "HeadroomModel",
     "HeadroomOOMClassifier",
     "HeadroomPreviewSample",
+    "HeadroomSampling",
     "HeadroomSaveJob",
     "HeadroomShowDiagnosis",
     "HeadroomTrain",
+    "HeadroomTraining",
 ]
 SAMPLES = ROOT / "example_workflows" / "samples"
 LOG = "example: train_step_out_of_memory.log"
