@@ -7,6 +7,7 @@ it has ended, ``result.json``. AI Toolkit goes on from the newest checkpoint in 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -166,9 +167,14 @@ class Store:
                 run.folder.mkdir(parents=True)
             except FileExistsError:  # another program began one at the same time
                 continue
-            about = {"v": 1, **{each.name: getattr(run, each.name) for each in fields(Run) if each.name != "folder"}}
-            records.write(run.folder / _ABOUT, about)
-            run.output.mkdir(exist_ok=True)
+            try:
+                records.write(run.folder / _ABOUT, {"v": 1, **_about(run)})
+                run.output.mkdir(exist_ok=True)
+            except OSError:
+                shutil.rmtree(run.folder, ignore_errors=True)
+                with contextlib.suppress(OSError):  # others are in it
+                    group.rmdir()
+                raise
             return run
         raise FileExistsError(str(group))
 
@@ -236,6 +242,10 @@ class Store:
                 raise RunInUse(str(run.folder))
         made = any(run.state == "finished" and (run.result() or {}).get("checkpoint") for run in earlier)
         return new if made else there[-1]
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {each.name: getattr(run, each.name) for each in fields(Run) if each.name != "folder"}
 
 
 def _runs_in(group: Path) -> dict[Path, re.Match[str]]:
