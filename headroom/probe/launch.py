@@ -139,9 +139,12 @@ def main(arguments: Sequence[str]) -> int:
         with probe.counting:
             runpy.run_path(sys.argv[0], run_name="__main__")
     except BaseException as error:
+        why = probe.control.why
+        if why is not None and not isinstance(error, MemoryError):
+            error = MemoryError(why)  # it was interrupted for that, before AI Toolkit could tell
         probe.finish(error)
         if isinstance(error, Reached):
             return 0
-        raise
+        raise error
     probe.finish(None)
     return 0
