@@ -14,7 +14,7 @@ RESERVE_GIB = 0.5
 
 
 class BudgetError(ValueError):
-    """There is no such card, or no room on it; ``sentence`` says which, and the way out."""
+    """There is no such card, or no room for a run; ``sentence`` says which, and the way out."""
 
     def __init__(self, sentence: Sentence) -> None:
         super().__init__(words(sentence))

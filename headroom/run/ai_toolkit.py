@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +75,7 @@ class AiToolkit:
         Raises JobRefused, BudgetError, DiskTooSmall, GpuBusy, RunExists, RunInUse, and OSError where AI Toolkit or the
         run folder cannot be used; then nothing is left of it.
         """
+        self._refuse(job)  # before any file that it names is touched
         digest = fingerprint(job, self.toolkit, until=until)
         settle(self.store)
         if going_on := self.store.going_on(digest):
@@ -122,6 +124,10 @@ class AiToolkit:
             return granted, budgeting.card(reading, granted.gpu), ()
         card = budgeting.card(reading, asked.gpu)
         return replace(asked, gpu=card.uuid if card else asked.gpu), card, budgeting.short_of_room(asked, card)
+
+    def _refuse(self, job: Job) -> None:
+        if self.rules and (refusals := vet(job, self.rules, os.environ).refusals):
+            raise JobRefused(refusals)
 
     def _vetted(self, job: Job, run: Run, environment: Mapping[str, str]) -> tuple[Job, tuple[Change, ...]]:
         if self.rules is None:

@@ -13,8 +13,8 @@ from ..contracts import Job, Sentence, say
 from ..guard.architectures import Architecture, architecture
 from ..job import Settings, settings
 from ..job.settings import is_placeholder
+from ..memory.budgeting import BudgetError
 from ..memory.machine import space_at
-from ..report.wording import words
 from . import hub
 from .hub import Cached, HubFile, Listing
 
@@ -41,12 +41,8 @@ _PLAIN = re.compile(r"(?:diffusion_pytorch_)?model(?:-\d{5}-of-\d{5})?\.safetens
 _PICKLED = re.compile(r"(?:diffusion_)?pytorch_model(?:-\d{5}-of-\d{5})?\.bin")
 
 
-class DiskTooSmall(Exception):
+class DiskTooSmall(BudgetError):
     """The disk cannot hold what is certainly downloaded; ``sentence`` says how much that is, and the way out."""
-
-    def __init__(self, sentence: Sentence) -> None:
-        super().__init__(words(sentence))
-        self.sentence = sentence
 
 
 @dataclass(frozen=True)
