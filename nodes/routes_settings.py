@@ -61,7 +61,7 @@ def setting_up() -> SettingUp:
 
 @routes.get("/headroom/settings")
 async def show_settings(request: web.Request) -> web.Response:
-    """What is set and by what: ``environment``, ``file``, ``login`` (Hugging Face's own), or ``null``."""
+    """What is set and by what: ``environment``, ``file`` or ``null``; of the token no more than that."""
     return web.json_response(await asyncio.to_thread(_shown, language(request)))
 
 

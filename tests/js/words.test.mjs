@@ -34,13 +34,16 @@ test("both languages have the same words with the same values in them", () => {
 
 // Keys that the page puts together or chooses by what it shows.
 const BUILT = [
+  ...["looking", "none", "no_python", "ready", "folder", "commit", "python", "torch"].map((key) => `toolkit_${key}`),
+  ...["none", "file", "environment"].map((key) => `token_${key}`),
+  ...["start", "go_on", "takes", "too_large", "not_needed", "environment"].map((key) => `setup_${key}`),
   ...["log", "job"].flatMap((kind) => [`paste_${kind}`, `paste_${kind}_title`, `paste_${kind}_hint`, `${kind}_kept`]),
   ...["safe_to_retry", "not_yet", "nothing_failed", "advice_only", "unsure"],
   ...["empty_job", "empty_classifier", "empty_diagnosis", "empty_saved"],
 ];
 
 test("every word the page uses is there", () => {
-  const sources = ["node", "panel", "paste", "verdict"].map((name) =>
+  const sources = ["node", "panel", "paste", "verdict", "settings"].map((name) =>
     readFileSync(new URL(`../../js/${name}.mjs`, import.meta.url), "utf8"),
   );
   const used = [...sources.join("\n").matchAll(/say\("(\w+)"/g)].map((match) => match[1]);
