@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-pytest_plugins = ["comfyui_server", "comfyui_browser", "toolkits"]
+pytest_plugins = ["comfyui_server", "comfyui_browser", "toolkits", "graph_server"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
