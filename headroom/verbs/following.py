@@ -55,18 +55,18 @@ class Following:
         if event.event == "phase":
             yield from self._phase(keys)
         elif event.event == "skipped":
-            size, files = _size(keys.get("bucket")), [str(file) for file in keys.get("files") or ()]
+            size, files = _size(keys.get("bucket")), [str(file) for file in _list(keys.get("files"))]
             yield say("train.skipped", step=step, bucket=size, files=files or say("doctor.unknown"))
         elif event.event == "out_of_memory":
             yield say("train.out_of_memory", where=say(_stage(keys)), message=_first_line(keys.get("message")))
         elif event.event == "preview" and keys.get("outcome") in ("made", "smaller", "skipped"):
-            size = _size([keys.get("width"), keys.get("height"), keys.get("frames")])
+            size = _size([keys.get(side) for side in ("width", "height", "frames")])
             reason = _first_line(keys.get("reason"))
             yield say(f"train.preview.{keys['outcome']}", step=step, path=keys.get("path"), size=size, reason=reason)
         elif event.event == "checkpoint":
             yield say("train.checkpoint", step=step, path=keys.get("path"))
-        elif event.event == "download" and keys.get("total") and keys.get("bytes") == keys["total"]:
-            yield say("train.downloaded", name=keys.get("name"), gib=keys["total"] / _GIB)
+        elif event.event == "download" and (total := _number(keys.get("total"))) and keys.get("bytes") == total:
+            yield say("train.downloaded", name=keys.get("name"), gib=total / _GIB)
         elif event.event == "note":
             yield say("train.note", text=keys.get("text"))
 
@@ -106,7 +106,7 @@ class Following:
         )
 
     def _download(self, keys: Mapping[str, Any]) -> Sentence:
-        done, total = keys.get("bytes") or 0, keys.get("total")
+        done, total = _number(keys.get("bytes")), _number(keys.get("total"))
         whole = total / _GIB if total else say("doctor.unknown")
         return say("train.downloading", name=keys.get("name"), done=done / _GIB, total=whole)
 
@@ -123,7 +123,7 @@ def _duration(seconds: float) -> str:
 
 def _size(sides: Any) -> str | Sentence:
     """``1024 x 768``, with frames where there are more than one."""
-    numbers = [side for side in sides or () if isinstance(side, int)]
+    numbers = [side for side in _list(sides) if isinstance(side, int)]
     if len(numbers) > 2 and numbers[2] == 1:
         numbers = numbers[:2]
     return " x ".join(map(str, numbers)) or say("doctor.unknown")
@@ -137,3 +137,11 @@ def _stage(keys: Mapping[str, Any]) -> str:
 def _first_line(text: Any) -> str:
     lines = str(text or "").strip().splitlines()
     return lines[0] if lines else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, (int, float)) else 0

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     earlier = begun.result is not None
     for sentence in _before(begun, changes, earlier):
         following.say(sentence)
-    previews = _follow(begun, following)
+    previews = _follow(begun, following, shows=not earlier)
     result = begun.result or RunResult("cancelled", engine.name, str(begun.folder))  # or nobody waited for it
     found = _recovery(job, result, lang)
     if options.json:
@@ -95,7 +95,7 @@ def _start(engine: AiToolkit, job: Job, budget: Budget | None, until: Any) -> Ai
         raise InputError(say("train.in_use", run=str(error))) from None
 
 
-def _follow(begun: AiToolkitRun, following: Following) -> Counter[str]:
+def _follow(begun: AiToolkitRun, following: Following, shows: bool) -> Counter[str]:
     """Show the run to its end, and count what became of its previews. Ctrl-C ends it; again, nobody waits for that."""
     previews: Counter[str] = Counter()
     cancelled = over = False
@@ -103,7 +103,8 @@ def _follow(begun: AiToolkitRun, following: Following) -> Counter[str]:
         try:
             over = begun.wait(_POLL_SECONDS) is not None
             for event in begun.read():
-                following.show(event)
+                if shows:
+                    following.show(event)
                 if event.event == "preview":
                     previews[str(event.keys.get("outcome"))] += 1
         except KeyboardInterrupt:
@@ -148,8 +149,10 @@ def _after(result: RunResult, begun: AiToolkitRun, previews: Counter[str]) -> It
     if previews["smaller"] or previews["skipped"]:
         yield say("train.previews", **{name: previews[name] for name in ("made", "smaller", "skipped")})
     for phase, (card, host) in result.peaks.items():
-        card_gib, host_gib = (unknown if gib is None else gib for gib in (card, host))
-        yield say("train.peak", phase=say(f"stage.{phase}"), card=card_gib, host=host_gib)
+        if card is not None:
+            yield say("train.peak", phase=say(f"stage.{phase}"), gib=card)
+        elif host is not None:
+            yield say("train.peak.host", phase=say(f"stage.{phase}"), gib=host)
     yield from (warning for warning in result.warnings if warning not in begun.warnings)
     if result.checkpoint:
         yield say("train.result", path=result.checkpoint)

@@ -24,7 +24,7 @@ given = options.parse_args()
 job = yaml.safe_load(Path(given.job).read_text(encoding="utf-8"))
 name, process = job["config"]["name"], job["config"]["process"][0]
 how, total = process.get("standin", "finish"), process["train"]["steps"]
-root = Path(process["training_folder"], name)
+root = Path(process["training_folder"], process.get("name", name))
 root.mkdir(parents=True, exist_ok=True)
 events = open(given.events, "a", encoding="utf-8")
 begun = time.monotonic()
