@@ -70,7 +70,7 @@ class HeadroomMemoryBudget(io.ComfyNode):
             checked(unit=(unit, UNITS), mode=(mode, MODES))
             reading = read_gpus()
             chosen = card_named(reading, gpu)
-            budget = _budget(reading, chosen, vram, unit, reserve_gib)
+            budget = granted(reading, chosen, vram, unit, reserve_gib)
         budget = replace(budget, host_ram_gib=host_ram_gib or None, enforce=mode == MODES[0])
         return io.NodeOutput(CarriedBudget(budget), ui=budget_panels(budget, chosen, reading, shown))
 
@@ -100,7 +100,8 @@ def card_named(reading: GpuReading, name: str) -> Gpu | None:
     raise InputError("no_such_gpu", gpu=name[:80], gpus=[AUTO, *map(label, reading.gpus)])
 
 
-def _budget(reading: GpuReading, gpu: Gpu | None, vram: float, unit: str, reserve_gib: float) -> Budget:
+def granted(reading: GpuReading, gpu: Gpu | None, vram: float, unit: str, reserve_gib: float) -> Budget:
+    """The budget of a card by the node's inputs. Raises InputError, BudgetError where none can be granted."""
     from ..headroom.contracts import Budget
     from ..headroom.memory.budgeting import budget_of_card
 
