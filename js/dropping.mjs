@@ -45,45 +45,44 @@ export function amount(files) {
 
 /** What the server answered, in lines for a person. */
 export function told(answer) {
-  return [say("dropped", answer), ...answer.left_out, say("press_run")];
+  return [say("dropped", answer), ...answer.left_out, say("empty_dataset")];
 }
 
 /**
  * A place on a node to drop files on, and a button to choose them with; the whole node takes them too. `widgetName` is
- * the widget that gets the dataset's name, `upload(form)` sends a form and resolves to the server's answer.
+ * the widget that gets the dataset's name, `upload(form)` sends a form and resolves to the server's answer, and
+ * `tell(elements)` shows how it goes.
  */
-export function dropArea(node, widgetName, upload) {
-  const status = element("div", "headroom-status");
+export function dropArea(node, widgetName, upload, tell) {
   const picker = element("input", "headroom-offscreen");
   picker.type = "file";
   picker.multiple = true;
   const choosing = button(say("choose_files"), () => picker.click());
-  const area = element("div", "headroom-drop", element("span", "", say("drop_here")), choosing, status, picker);
+  const area = element("div", "headroom-drop", element("span", "", say("drop_here")), choosing, picker);
 
   async function keep(files) {
     if (area.classList.contains("headroom-busy")) return;
-    if (!files.length) return tell([say("dropped_none")]);
+    if (!files.length) return show([say("dropped_none")]);
     area.classList.add("headroom-busy");
-    tell([say("dropping", amount(files))]);
+    show([say("dropping", amount(files))]);
     try {
       const form = new FormData();
       for (const { file, path } of files) form.append("file", file, path);
       const answer = await upload(form);
-      if (answer.problem) tell([answer.problem], true);
+      if (answer.problem) show([answer.problem], "headroom-problem");
       else {
         choose(node, widgetName, answer.name);
-        tell(told(answer));
+        show(told(answer));
       }
     } catch (error) {
-      tell([say("drop_failed", { problem: error.message })], true);
+      show([say("drop_failed", { problem: error.message })], "headroom-problem");
     } finally {
       area.classList.remove("headroom-busy");
     }
   }
 
-  function tell(lines, wrong = false) {
-    status.replaceChildren(...lines.map((line) => element("p", wrong ? "headroom-problem" : "", line)));
-    node.graph?.setDirtyCanvas(true, true);
+  function show(lines, className = "") {
+    tell(lines.map((line) => element("p", className, line)));
   }
 
   function over(event) {

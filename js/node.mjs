@@ -19,10 +19,10 @@ export const NODES = {
   HeadroomOOMClassifier: { paste: { log: "log", job: "job_file" }, empty: "empty_classifier", size: [560, 800], reading: 520 },
   HeadroomShowDiagnosis: { paste: {}, empty: "empty_diagnosis", size: [560, 640], reading: 480 },
   HeadroomSaveJob: { paste: {}, empty: "empty_saved", size: [480, 460], reading: 340 },
-  HeadroomModel: { paste: {}, empty: "empty_model", size: [400, 0], reading: 40, least: 70 },
-  HeadroomDataset: { paste: {}, drop: "folder", empty: "empty_dataset", size: [400, 0], reading: 40, least: 170 },
-  HeadroomTraining: { paste: {}, empty: "empty_training", size: [400, 0], reading: 40, least: 70 },
-  HeadroomSampling: { paste: {}, empty: "empty_sampling", size: [400, 0], reading: 40, least: 70 },
+  HeadroomModel: { paste: {}, empty: "empty_model", size: [400, 0], reading: 76, least: 92 },
+  HeadroomDataset: { paste: {}, drop: "folder", empty: "empty_dataset", size: [400, 0], reading: 110, least: 190 },
+  HeadroomTraining: { paste: {}, empty: "empty_training", size: [400, 0], reading: 76, least: 92 },
+  HeadroomSampling: { paste: {}, empty: "empty_sampling", size: [400, 0], reading: 76, least: 92 },
   HeadroomMemoryBudget: { paste: {}, empty: "empty_budget", size: [400, 400], reading: 160 },
   HeadroomLoadCheck: { paste: {}, empty: "empty_check", size: [440, 460], reading: 240 },
   HeadroomTrain: { paste: {}, empty: "empty_train", size: [480, 680], reading: 300 },
@@ -30,6 +30,7 @@ export const NODES = {
 };
 
 const LEAST_HEIGHT = 240;
+const MARGINS = 20; // that the classic page leaves above and below a widget
 const NO_ID = "00000000-0000-0000-0000-000000000000"; // of every graph that was never saved
 const shown = new Map(); // graph and node -> its panels, so that switching workflows loses none
 
@@ -43,7 +44,7 @@ export function attach(node, page) {
     button(say(`paste_${kind}`), () => pasteInto(node, kind, widget, status, page)),
   );
   const live = element("div", "headroom-live");
-  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, drop ? dropArea(node, drop, page.upload) : null, live, body);
+  const root = element("div", "headroom-panel", buttons.length ? element("div", "headroom-actions", ...buttons, status) : null, drop ? dropArea(node, drop, page.upload, (parts) => body.replaceChildren(...parts)) : null, live, body);
   root.style.minHeight = `${least}px`;
   body.style.minHeight = `${Math.min(reading, 160)}px`;
   for (const name of ["wheel", "pointerdown", "contextmenu"]) body.addEventListener(name, (event) => event.stopPropagation());
@@ -51,7 +52,7 @@ export function attach(node, page) {
   const widget = node.addDOMWidget("headroom_panel", "HEADROOM_PANEL", root, {
     serialize: false,
     hideOnZoom: false,
-    getMinHeight: () => least,
+    getMinHeight: () => least + MARGINS,
   });
   widget.serialize = false;
 

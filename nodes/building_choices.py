@@ -14,6 +14,7 @@ TEXT_ENCODER = [AS_IT_STARTS, "keep", "cache", "unload"]
 TEXT_WEIGHTS = [AS_IT_STARTS, "none", *configs.load("starting/choices")["quantization"]]
 ADAPTER = " with recovery adapter"
 WEIGHTS = [*TEXT_WEIGHTS, *(bits + ADAPTER for bits in configs.load("starting/choices")["adapters"])]
+_LARGEST = 10.0
 CONTROL_FOLDERS = ("control_folder", "control_folder_2", "control_folder_3")
 
 
@@ -37,6 +38,22 @@ class Given:
         """A number; ``None`` where it is absent or stands at the value that leaves it to AI Toolkit's form."""
         value = self._inputs.get(name)
         return None if value is None or value == unset else value
+
+    def small(self, name: str) -> float | None:
+        """A small number, written as people write one (0.0001, 1e-4); ``None`` as the form starts. Raises InputError.
+
+        Early Nodes 2.0 show number widgets to three places alone.
+        """
+        value = self.text(name).strip() or AS_IT_STARTS
+        if value == AS_IT_STARTS:
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= _LARGEST:
+            raise InputError("small_number", input=name, value=value[:40])
+        return number
 
     def switch(self, name: str) -> bool | None:
         """On, off, or as the form starts. Raises InputError."""

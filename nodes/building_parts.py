@@ -87,7 +87,7 @@ def training_part(job: CarriedJob, given: Given) -> io.NodeOutput:
         chosen = Training(
             name=given.text("name"),
             steps=given.number("steps"),
-            learning_rate=given.number("learning_rate", 0),
+            learning_rate=given.small("learning_rate"),
             rank=given.number("rank", 0),
             batch_size=given.number("batch_size"),
             save_every=given.number("save_every"),
@@ -95,7 +95,7 @@ def training_part(job: CarriedJob, given: Given) -> io.NodeOutput:
             gradient_accumulation=given.number("gradient_accumulation"),
             gradient_checkpointing=given.flag("gradient_checkpointing", True),
             optimizer=given.choice("optimizer", form["optimizer"]),
-            weight_decay=given.number("weight_decay"),
+            weight_decay=given.small("weight_decay"),
             timestep_type=given.choice("timestep_type", form["timestep_type"]),
             timestep_bias=given.choice("timestep_bias", list(form["timestep_bias"])),
             text_encoder=given.choice("text_encoder", TEXT_ENCODER),

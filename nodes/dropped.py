@@ -63,6 +63,7 @@ class Incoming:
     limits: Limits = field(default_factory=Limits)
     _taken: list[tuple[PurePosixPath, Path, str]] = field(default_factory=list)
     _refused: dict[str, list[str]] = field(default_factory=dict)
+    _opened: int = 0
     _bytes: int = 0
 
     def wants(self, name: str) -> bool:
@@ -77,9 +78,10 @@ class Incoming:
 
     def open(self, name: str) -> Receiving:
         """A place to write a file that is wanted."""
-        if len(self._taken) >= self.limits.files:
+        if self._opened >= self.limits.files:
             raise InputError("dropped_files", most=self.limits.files)
-        return Receiving(self, _path(name), self.folder / f"{len(self._taken):06d}")
+        self._opened += 1
+        return Receiving(self, _path(name), self.folder / str(self._opened))
 
     def take(self, received: Receiving) -> None:
         """A file that was written whole; of a zip, what is in it."""
