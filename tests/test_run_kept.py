@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from run_programs import ROOT, gone, until
+from toolkits import ENVIRONMENT, Toolkit, job_data
 
 from headroom.contracts import Budget, Job
 from headroom.job import read_job
@@ -24,6 +25,7 @@ from headroom.job.stranger import Rules
 from headroom.memory.nvml import GpuReading
 from headroom.run import gpu_lock, processes, records
 from headroom.run.ai_toolkit import AiToolkit, AiToolkitRun, settle
+from headroom.run.events import read_events
 from headroom.run.holding import RunInUse, held
 from headroom.run.store import Run, Store
 
@@ -54,6 +56,21 @@ from headroom.contracts import Budget
 run = replace(engine_in(Path(sys.argv[3])), keep=sys.argv[5] == "keep").start(job(sys.argv[4]), Budget(gpu="GPU-1"))
 print(run.folder, flush=True)
 time.sleep(120)
+"""
+
+# The same with an AI Toolkit.
+TRAINS = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from headroom.job import read_job_file
+from headroom.memory.nvml import GpuReading
+from headroom.run.ai_toolkit import AiToolkit
+from headroom.run.store import Store
+store, job, toolkit, python = map(Path, sys.argv[2:])
+engine = AiToolkit(toolkit, python, None, Store(store), keep=True, gpus=GpuReading)
+print(engine.start(read_job_file(job)).folder, flush=True)
+time.sleep(300)
 """
 
 
@@ -192,6 +209,32 @@ def test_two_that_follow_a_run_get_the_same_result(engine: AiToolkit) -> None:
     second.ask("sample")
     assert _ended(first) == _ended(second)
     assert len(first.run.index()) == 3
+
+
+def test_a_real_trainer_outlives_comfyui_too(toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    data = job_data(toolkit, tmp_path, "sd1", steps=5000)
+    data["config"]["process"][0]["train"]["disable_sampling"] = True
+    text = tmp_path / "job.json"
+    text.write_text(json.dumps(data), encoding="utf-8")
+    arguments = [str(tmp_path / "runs"), str(text), str(toolkit.folder), str(toolkit.python)]
+    comfyui = subprocess.Popen([sys.executable, "-c", TRAINS, str(ROOT), *arguments], stdout=subprocess.PIPE)
+    assert comfyui.stdout
+    run = Store(tmp_path / "runs").show(comfyui.stdout.readline().decode().strip())
+    until(lambda: any(event.event == "step" for event in read_events(run.events)), 300)
+    comfyui.kill()
+    comfyui.wait()
+    comfyui.stdout.close()
+    engine = AiToolkit(toolkit.folder, toolkit.python, None, Store(tmp_path / "runs"), gpus=GpuReading)
+    picked_up = engine.start(read_job(text.read_text(encoding="utf-8")))
+    assert picked_up.folder == run.folder and picked_up.result is None
+    last = [event.keys["step"] for event in picked_up.read() if event.event == "step"][-1]
+    until(lambda: any(event.event == "step" and event.keys["step"] > last for event in picked_up.read()), 60)
+    picked_up.cancel(save=True)
+    result = picked_up.wait(60)
+    assert result and result.outcome == "cancelled" and int(str(result.checkpoint)[-21:-12]) > last
+    assert not processes.tree(-1, (records.read(run.kept) or {})["mark"])
 
 
 # ---- it ends

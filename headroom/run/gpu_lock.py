@@ -58,7 +58,11 @@ class GpuLock:
 
 
 def default_folder() -> Path:
-    """A place that all users of the machine share."""
+    """A place that all users of the machine share, outside of all others that Headroom writes to.
+
+    A GPU belongs to the machine, not to a store of runs or a user's data; with the files' names nothing is told but a
+    UUID, in them a process id and a run's name while it runs.
+    """
     if processes.WINDOWS:
         return Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData"), "headroom", "locks")
     return Path("/tmp/headroom-locks")  # not TMPDIR: that may be each user's own
