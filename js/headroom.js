@@ -2,15 +2,17 @@
 
 import { api } from "../../scripts/api.js";
 import { app } from "../../scripts/app.js";
-import { offerCards } from "./cards.mjs";
+import { followCard } from "./gpu.mjs";
 import { nodeOf } from "./live.mjs";
 import { attach, NODES } from "./node.mjs";
+import { caller } from "./server.mjs";
 import { useWords, wordsFor } from "./words.mjs";
 
 const locale = () => app.extensionManager?.setting?.get("Comfy.Locale") ?? navigator.language ?? "en";
 
 const page = {
   locale,
+  call: caller(api.fetchApi.bind(api), locale),
   async send(kind, blob) {
     const query = new URLSearchParams({ kind, lang: locale().startsWith("zh") ? "zh" : "en" });
     const response = await api.fetchApi(`/headroom/pasted?${query}`, { method: "POST", body: blob });
@@ -38,11 +40,6 @@ async function catchUp() {
   for (const status of await response.json()) tell(status);
 }
 
-async function fillCards(node) {
-  const response = await api.fetchApi("/headroom/gpus");
-  if (response.ok) offerCards(node, (await response.json()).gpus);
-}
-
 // Here and not in setup: a page that is opened while a run goes on hears of it before it is set up.
 api.addEventListener("headroom.run", ({ detail }) => tell(detail));
 api.addEventListener("reconnected", catchUp);
@@ -67,7 +64,7 @@ app.registerExtension({
   },
   nodeCreated(node) {
     if (node.comfyClass in NODES) attach(node, page);
-    if (node.comfyClass === "HeadroomMemoryBudget") fillCards(node);
+    if (node.comfyClass === "HeadroomMemoryBudget") followCard(node, page);
   },
   async afterConfigureGraph() {
     const ours = ourNodes(app.rootGraph ?? app.graph);

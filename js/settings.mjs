@@ -7,15 +7,15 @@ import { say } from "./words.mjs";
 
 const POLL_MS = 1000;
 
-/** The settings to register. `page.call(path, method, body)` resolves to the server's answer, or {problem}. */
-export function settings(page) {
+/** The settings to register. `call(path, method, body)` resolves to the server's answer, or {problem}. */
+export function settings(call) {
   const known = {}; // the server's latest answers: settings, checkup, setup
   const rows = new Set();
   let opening = null;
   let following = null;
 
   async function learn(name, path) {
-    const answer = await page.call(path);
+    const answer = await call(path);
     const ended = name === "setup" && busy(known.setup) && !busy(answer);
     if (!answer.unreached) known[name] = answer;
     draw();
@@ -45,7 +45,7 @@ export function settings(page) {
   /** Send a change and show what came of it in `told`; resolves to whether it was made. */
   async function change(told, path, method, body) {
     told.textContent = "";
-    const answer = await page.call(path, method, body);
+    const answer = await call(path, method, body);
     told.textContent = answer.problem ?? "";
     if (answer.problem && !answer.damaged) return false;
     await refresh();
@@ -61,7 +61,7 @@ export function settings(page) {
       defaultValue: null,
       sortOrder: order,
       type: () => {
-        const made = make({ page, change, refresh, learn });
+        const made = make({ call, change, refresh, learn });
         const row = { root: element("div", "headroom-setting", ...made.parts), draw: made.draw, seen: false };
         rows.add(row);
         row.draw(known);
@@ -149,7 +149,7 @@ function folderRow({ change }) {
   return { parts: [form, told, note, element("div", "headroom-actions", forget, aside)], draw };
 }
 
-function setupRow({ page, learn }) {
+function setupRow({ call, learn }) {
   const told = live("headroom-problem");
   const takes = element("div", "headroom-note");
   const bar = element("progress", "headroom-progress");
@@ -158,7 +158,7 @@ function setupRow({ page, learn }) {
   const detail = element("p", "headroom-detail");
   const act = (path) => async () => {
     told.textContent = "";
-    const answer = await page.call(path, "POST", {});
+    const answer = await call(path, "POST", {});
     if (answer.problem) told.textContent = answer.problem;
     learn("setup", "/setup");
   };
