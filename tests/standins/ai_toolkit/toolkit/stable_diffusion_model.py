@@ -21,7 +21,7 @@ class StableDiffusion(Devices):
         self.unet = None
 
     def get_bucket_divisibility(self):
-        return 32  # 8 of the VAE, 4 of the UNet
+        return 16  # 8 of the VAE, 2 of the UNet
 
     def get_base_model_version(self):
         return "sd_1.5"

@@ -53,6 +53,11 @@ class SDTrainer(BaseSDTrainProcess):
                     self.cached_trigger_embeds = self.encode_static_prompt(self.trigger_word)
                 self.cache_sample_prompts()
                 print_acc("\n***** UNLOADING TEXT ENCODER *****")
+                if self.is_caching_text_embeddings:
+                    print_acc("Embeddings cached to disk. We dont need the text encoder anymore")
+                else:
+                    print_acc("This will train only with a blank prompt or trigger word, if set")
+                    print_acc("If this is not what you want, remove the unload_text_encoder flag")
                 print_acc("***********************************")
                 print_acc("")
                 if self.is_caching_text_embeddings:
