@@ -11,7 +11,6 @@ import re
 import shutil
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -131,7 +130,9 @@ class Incoming:
                         with archive.open(entry) as source, self.open(entry.filename) as inner:
                             self._copy(source, inner, received)
                         self.take(inner)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError):
+        except (InputError, OSError):
+            raise
+        except Exception:  # whatever a decompressor raises for what is broken
             raise InputError("dropped_zip", name=received.name.name) from None
 
     def _copy(self, source: IO[bytes], into: Receiving, of: Receiving) -> None:
@@ -182,10 +183,10 @@ class Receiving:
 
     def write(self, piece: bytes) -> None:
         """Adds bytes. Raises InputError where that is too much, or the disk would fill up."""
+        if self.size % (64 * _PIECE) < len(piece) and self._room() < self.incoming.limits.free:  # now and then
+            raise InputError("dropped_disk", free=self.incoming.limits.free / GIB)
         self.size += len(piece)
         self.incoming.count(len(piece), self.size)
-        if self.size % (64 * _PIECE) < len(piece) and self._room() < self.incoming.limits.free:
-            raise InputError("dropped_disk", free=self.incoming.limits.free / GIB)
         self.digest.update(piece)
         self._file.write(piece)
 

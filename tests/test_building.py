@@ -262,6 +262,7 @@ def test_a_folder_with_nothing_to_train_on_is_refused(
 
 
 def test_pictures_that_cannot_be_read_are_named(pictures: Path) -> None:
+    pytest.importorskip("PIL", reason="Pillow, to look at pictures")
     (pictures / "broken.png").write_bytes(b"\x89PNG\r\n")
     (pictures / "broken.txt").write_text("a cat", encoding="utf-8")
     assert "cannot read these pictures and will leave them out: broken.png." in notes(
