@@ -40,6 +40,8 @@ REPOSITORIES: dict[str, Any] = {
             _file("unet/diffusion_pytorch_model.bin", 1536),
             _file("text_encoder/config.json", 0),
             _file("text_encoder/pytorch_model.bin", 256, SHA["text"]),
+            _file("safety_checker/config.json", 0),
+            _file("safety_checker/model.safetensors", 1024, SHA["file"]),
             _file("vae/config.json", 0),
             _file("vae/diffusion_pytorch_model.safetensors", 128, SHA["vae"]),
         ]

@@ -35,6 +35,7 @@ _KEYS = (
     "model.lora_path",
 )
 _ALL, _BESIDE = "", "..."  # no names of files
+_UNUSED = ("safety_checker",)  # toolkit/stable_diffusion_model.py leaves it out
 _TRANSFORMERS = ("transformer", "transformer_2", "unet")
 # Names of weights as diffusers and transformers look for them; others are variants or other programs' files.
 _PLAIN = re.compile(r"(?:diffusion_pytorch_)?model(?:-\d{5}-of-\d{5})?\.safetensors")
@@ -159,7 +160,8 @@ def _wanted(files: tuple[HubFile, ...], part: str) -> list[HubFile]:
     parts = {str(PurePosixPath(file.path).parent) for file in files if PurePosixPath(file.path).name == "config.json"}
     found: list[HubFile] = []
     for folder in sorted(parts):
-        if folder.split("/")[0] in _TRANSFORMERS and part == _BESIDE:
+        top = folder.split("/")[0]
+        if top in _UNUSED or (top in _TRANSFORMERS and part == _BESIDE):
             continue
         inside = [file for file in files if str(PurePosixPath(file.path).parent) == folder]
         for pattern in (_PLAIN, _PICKLED):
