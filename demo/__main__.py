@@ -1,4 +1,7 @@
-"""`python demo`: a real ComfyUI with this pack reads a failed run and hands back the corrected job."""
+"""`python demo`: a real ComfyUI with this pack reads a failed run and hands back the corrected job.
+
+With an AI Toolkit it also trains a tiny model.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ OLDEST = (3, 10)
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python demo", description=__doc__)
     parser.add_argument("--open", action="store_true", help="leave ComfyUI running and open its page")
+    parser.add_argument("--ai-toolkit", metavar="PATH", help="train a tiny model for real with the AI Toolkit there")
     return parser.parse_args()
 
 
@@ -57,6 +61,7 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     from demo.comfyui import ComfyUI, ComfyUIFailure
     from demo.environment import COMFYUI, EnvironmentFailure, prepare
+    from demo.training import NoToolkit, find, train
 
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     options = _arguments()
@@ -64,22 +69,29 @@ def main() -> int:
     prompt = json.loads((ROOT / "demo" / "paste_a_failure.api.json").read_text(encoding="utf-8"))
     try:
         python = prepare(COMFYUI)
+        trainer = find(options.ai_toolkit, python)
         OUT.mkdir(parents=True, exist_ok=True)
         begun = time.monotonic()
         print("Starting ComfyUI …", flush=True)
-        with ComfyUI(base, python) as comfyui:
+        with ComfyUI(base, python, environment=trainer.environment if trainer else None) as comfyui:
             print(f"ComfyUI runs at {comfyui.url} after {time.monotonic() - begun:.0f} s; running “{WORKFLOW}”.")
             history = comfyui.run(prompt)
             if history["status"]["status_str"] != "success":
                 raise ComfyUIFailure(f"The workflow failed: {json.dumps(history['status']['messages'][-1], indent=2)}")
             _show(history, prompt, base)
+            if trainer:
+                train(comfyui, trainer, OUT)
+            else:
+                print(
+                    "\nNo AI Toolkit here, so nothing was trained; `python demo --ai-toolkit PATH` trains a tiny model."
+                )
             print(f"ComfyUI's log: {comfyui.log_file}")
             if options.open:
                 print(f"\nOpen {comfyui.url} → Workflow → Browse Templates → comfyui-headroom. Ctrl+C ends ComfyUI.")
                 webbrowser.open(comfyui.url)
                 while True:
                     time.sleep(1)
-    except (EnvironmentFailure, ComfyUIFailure) as failure:
+    except (EnvironmentFailure, ComfyUIFailure, NoToolkit) as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
