@@ -309,8 +309,7 @@ def test_an_interrupt_releases_the_node_at_once_and_leaves_nothing(standin_graph
     _interrupted_in(standin_graphs, phase)
 
 
-@pytest.mark.ai_toolkit
-def test_an_interrupt_releases_the_real_ai_toolkit_too(graphs: Graphs) -> None:
+def test_an_interrupt_of_a_training_releases_each_ai_toolkit(graphs: Graphs) -> None:
     _interrupted_in(graphs, "train")
 
 
