@@ -21,8 +21,15 @@ export function liveLine(status) {
   const pace = status.seconds_per_step;
   if (pace > 0) parts.push(pace >= 1 ? say("run_pace", { seconds: pace.toFixed(1) }) : say("run_fast_pace", { steps: (1 / pace).toFixed(1) }));
   if (status.seconds_left > 0) parts.push(say("run_left", { time: duration(status.seconds_left) }));
+  if (status.vram_gib) parts.push(memory(status));
   if (status.download) parts.push(download(status.download));
   return parts.join(" · ");
+}
+
+function memory({ vram_gib: used, budget_gib: most }) {
+  const [unit, scale] = Math.max(used, most ?? 0) < 0.1 ? ["MiB", 1024] : ["GiB", 1];
+  const size = (gib) => `${(gib * scale).toFixed(1)}`;
+  return most ? say("run_memory_of", { used: size(used), most: size(most), unit }) : say("run_memory", { used: size(used), unit });
 }
 
 function download({ name, bytes, total }) {

@@ -11,7 +11,7 @@ from .diagnosis import language_input
 from .errors import InputError, told_in
 from .language import languages
 from .run_train import checked
-from .sockets import CATEGORY, BudgetSocket, CarriedBudget, advanced
+from .sockets import CATEGORY, BudgetSocket, CarriedBudget
 from .wording import described
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class HeadroomMemoryBudget(io.ComfyNode):
                     io.Float.Input("reserve_gib", default=_RESERVE_GIB, min=0.0, max=1000.0, step=0.1, optional=True),
                     io.Float.Input("host_ram_gib", default=0.0, min=0.0, max=100_000.0, step=1.0, optional=True),
                     io.Combo.Input("mode", options=list(MODES), default=MODES[0], optional=True),
-                    advanced(language_input()),
+                    language_input(),
                 ],
                 outputs=[BudgetSocket.Output("budget")],
                 is_output_node=True,

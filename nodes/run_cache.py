@@ -11,6 +11,8 @@ from ..headroom.run.ai_toolkit import AiToolkit
 from ..headroom.run.ai_toolkit_run import AiToolkitRun
 from ..headroom.run.fingerprint import fingerprint
 
+_MOST_SERVED = 8  # the files of each are looked at whenever a graph is queued
+
 
 class _Age:
     number = 0
@@ -22,7 +24,11 @@ _served: dict[str, tuple[AiToolkit, Job, str | None]] = {}
 def ended(engine: AiToolkit, job: Job, run: AiToolkitRun) -> None:
     """A node's run is over, and what it puts out is about to be cached."""
     if run.result and run.result.outcome == "finished":
+        _served.pop(run.run.digest, None)
         _served[run.run.digest] = (engine, job, run.run.until)
+        if len(_served) > _MOST_SERVED:
+            del _served[next(iter(_served))]
+            _Age.number += 1
     else:
         _Age.number += 1
 

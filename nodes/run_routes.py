@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 from server import PromptServer
 
+from .page import own_page_only
 from .run_loras import register
 from .run_status import kept
 
@@ -12,12 +13,14 @@ register()
 
 
 @PromptServer.instance.routes.get("/headroom/runs")
+@own_page_only
 async def show_runs(request: web.Request) -> web.Response:
     """The newest message of each node that ran AI Toolkit since the server was started."""
     return web.json_response(kept())
 
 
 @PromptServer.instance.routes.get("/headroom/runs/sample")
+@own_page_only
 async def show_sample(request: web.Request) -> web.StreamResponse:
     """A preview (``?run=<name>/run-0001&file=<its place below the run's output>``); 404 for anything else."""
     from ..headroom.run.store import Store

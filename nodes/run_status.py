@@ -18,6 +18,7 @@ EVENT = "headroom.run"
 _LEAST_SECONDS = 0.2  # between two messages
 _PACE_STEPS = 20
 _MOST_KEPT = 50
+_CARD = ("device_gib", "reserved_gib", "allocated_gib")  # the first that is known
 _kept: dict[tuple[str | None, str], dict[str, Any]] = {}
 
 
@@ -27,7 +28,8 @@ def kept() -> list[dict[str, Any]]:
 
 
 class Status:
-    """The message of one node: what is going on, and for a training step and total, pace, time left and previews.
+    """The message of one node: what is going on, and for a training step and total, pace, time left and previews, and
+    what the run holds of the card.
 
     ``graph`` is the workflow's id, ``node`` the node's place in it (``3:2`` is node 2 inside subgraph 3).
     """
@@ -83,6 +85,8 @@ class Status:
             if message.get("samples_of") != keys.get("step"):
                 message |= {"samples_of": keys.get("step"), "samples": []}
             message["samples"] = [*message["samples"], below(self._run, Path(keys["path"]))]
+        elif event.event == "memory":
+            message["vram_gib"] = next((keys[name] for name in _CARD if isinstance(keys.get(name), (int, float))), None)
         elif event.event == "download":
             message["download"] = {name: keys.get(name) for name in ("name", "bytes", "total")}
 

@@ -9,7 +9,7 @@ useWords({
   seconds: "{seconds} s", minutes: "{minutes} min", hours: "{hours} h {minutes} min",
   run_starting: "Starting", run_freeing: "Freeing", phase_load: "Loading", phase_train: "Training",
   run_step: "step {step} of {total}", run_pace: "{seconds} s a step", run_fast_pace: "{steps} steps a second", run_left: "{time} left",
-  run_download: "downloading {name}, {done} GB", run_download_of: "downloading {name}, {done} of {total} GB",
+  run_memory: "{used} {unit} of the card", run_memory_of: "{used} of {most} {unit}", run_download: "downloading {name}, {done} GB", run_download_of: "downloading {name}, {done} of {total} GB",
 });
 
 test("a run that begins says what it waits for, then its phase", () => {
@@ -24,6 +24,13 @@ test("a training says its step, pace and the time that is left", () => {
   assert.equal(liveLine({ ...told, seconds_per_step: 0.25, seconds_left: 22.5 }), "Training · step 10 of 100 · 4.0 steps a second · 23 s left");
   assert.equal(liveLine({ ...told, seconds_per_step: null, seconds_left: null }), "Training · step 10 of 100");
   assert.equal(liveLine({ ...told, step: 100, seconds_left: 0 }), "Training · step 100 of 100 · 2.0 s a step");
+});
+
+test("what a run holds of the card stands beside its budget, in a unit that fits", () => {
+  const loading = { state: "running", phase: "load", vram_gib: 5.25 };
+  assert.equal(liveLine({ ...loading, budget_gib: 22 }), "Loading · 5.3 of 22.0 GiB");
+  assert.equal(liveLine(loading), "Loading · 5.3 GiB of the card");
+  assert.equal(liveLine({ ...loading, vram_gib: 0.02, budget_gib: 0.05 }), "Loading · 20.5 of 51.2 MiB");
 });
 
 test("a download shows how far it is, as far as that is known", () => {
