@@ -8,19 +8,21 @@ export function gib(size, unknown = "?") {
 }
 
 /**
- * How AI Toolkit stands: tone, the word to say it with and its values, and the facts of what is there.
+ * How AI Toolkit stands: tone, the word to say it with and its values, the facts of what is there, and
+ * what hinders it or is worth knowing (`notes`).
  * `checkup` is what /headroom/doctor answers; undefined while that is awaited.
  */
 export function toolkitFound(checkup) {
-  if (!checkup) return { tone: "unsure", key: "toolkit_looking", values: {}, facts: [] };
-  const { ai_toolkit: toolkit, python } = checkup;
-  if (!toolkit) return { tone: "change", key: "toolkit_none", values: {}, facts: [] };
+  if (!checkup) return { tone: "unsure", key: "toolkit_looking", values: {}, facts: [], notes: [] };
+  const { ai_toolkit: toolkit, python, notes } = checkup;
+  // The first note says that there is none, and how the command line helps: here are buttons for that.
+  if (!toolkit) return { tone: "change", key: "toolkit_none", values: {}, facts: [], notes: notes.slice(1) };
   const facts = [["toolkit_folder", toolkit.folder]];
   if (toolkit.commit) facts.push(["toolkit_commit", toolkit.commit.slice(0, 12)]);
-  if (!python) return { tone: "stop", key: "toolkit_no_python", values: {}, facts };
+  if (!python) return { tone: "stop", key: "toolkit_no_python", values: {}, facts, notes };
   facts.push(["toolkit_python", `${python.version} · ${python.path}`]);
   facts.push(["toolkit_torch", python.cuda ? `${python.torch} · CUDA ${python.cuda}` : python.torch]);
-  return { tone: "good", key: "toolkit_ready", values: { version: toolkit.version ?? "" }, facts };
+  return { tone: "good", key: "toolkit_ready", values: { version: toolkit.version ?? "" }, facts, notes };
 }
 
 /** Whether a setup is at work. */

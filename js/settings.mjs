@@ -113,10 +113,10 @@ function foundRow({ refresh }) {
   const again = button(say("check_again"), () => refresh());
   function draw({ checkup }) {
     const found = toolkitFound(checkup?.problem ? undefined : checkup);
-    const wrong = checkup?.problem ?? (found.tone === "stop" ? checkup.notes[0] : "");
     place.replaceChildren(
-      element("div", `headroom-verdict headroom-${found.tone}`, element("p", "headroom-summary", say(found.key, found.values)), wrong && element("p", "", wrong)),
+      element("div", `headroom-verdict headroom-${found.tone}`, element("p", "headroom-summary", say(found.key, found.values)), checkup?.problem && element("p", "", checkup.problem)),
       found.facts.length ? facts(found.facts) : "",
+      ...found.notes.map((note) => element("p", found.tone === "stop" ? "headroom-problem" : "headroom-note", note)),
     );
     report.textContent = checkup?.text ?? "";
     all.hidden = !checkup?.text;
@@ -131,15 +131,13 @@ function folderRow({ change }) {
   const field = element("input", "headroom-input");
   field.placeholder = "/workspace/ai-toolkit";
   const form = asking(say("folder_use"), field, (text) => change(told, "/settings/ai_toolkit", "POST", { folder: text }));
-  const forget = button(say("folder_forget"), async () => {
-    if (await change(told, "/settings/ai_toolkit", "POST", { folder: null })) field.value = "";
-  });
+  const forget = button(say("folder_forget"), () => change(told, "/settings/ai_toolkit", "POST", { folder: null }));
   const aside = button(say("settings_aside"), () => change(told, "/settings/set_aside", "POST", {}));
   let shown = null;
   function draw({ settings }) {
     const { folder, from } = settings?.ai_toolkit ?? {};
-    if (folder && folder !== shown) field.value = folder;
-    shown = folder ?? null;
+    if (settings && folder !== shown) field.value = folder ?? (field.value === shown ? "" : field.value);
+    if (settings) shown = folder;
     form.hidden = from === "environment";
     forget.hidden = from !== "file";
     aside.hidden = !settings?.damaged;

@@ -8,7 +8,7 @@ from ..headroom.contracts import Budget, Sentence, say
 from ..headroom.memory.budgeting import short_of_room
 from ..headroom.memory.nvml import Gpu, GpuReading
 from ..headroom.report.wording import words
-from .run_panels import budget_said, size
+from .amounts import budget_said, size
 
 
 def readings(reading: GpuReading, gpu: Gpu | None, budget: Budget | None, lang: str) -> dict[str, Any]:

@@ -12,17 +12,13 @@ from ..headroom.report.masking import masked
 from ..headroom.report.report import advice_of, change_line, summary_of
 from ..headroom.report.wording import words
 from ..headroom.run.ai_toolkit_run import AiToolkitRun
+from .amounts import budget_said, size
 from .run_outputs import last_previews
 from .run_status import below
 
 _MOST_SAMPLES = 8
 _MOST_LINES = 3
 _PHASES = ("load", "cache", "baseline_sample", "train", "sample", "save")
-
-
-def size(gib: float) -> Sentence:
-    """A size as a person says it: MiB where it is less than a tenth of a GiB."""
-    return say("node.run.gib", gib=gib) if gib >= 0.1 else say("node.run.mib", mib=gib * 1024)
 
 
 def run_panel(
@@ -102,17 +98,6 @@ def _facts(
     if not kept:
         yield "budget", budget_said(run.budget)
     yield "folder", say("node.run.plain", text=f"{run.folder.parent.name}/{run.folder.name}")
-
-
-def budget_said(budget: Budget) -> Sentence:
-    """What a run may take, in a few words."""
-    if budget.vram_gib is None:
-        vram = say("node.run.no_cap")
-    else:
-        vram = say("node.run.enforced" if budget.enforce else "node.run.watched", size=size(budget.vram_gib))
-    if budget.host_ram_gib is None:
-        return vram
-    return say("node.run.with_ram", vram=vram, size=size(budget.host_ram_gib))
 
 
 def _peaks(budget: Budget, peaks: Any, lang: str) -> list[list[str]]:

@@ -101,6 +101,12 @@ def test_a_lost_card_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -
     assert notes(reading) == ["lost", "lost"]
 
 
+def test_a_driver_that_goes_away_between_two_cards_leaves_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = read(monkeypatch, "gone_midway")
+    assert [gpu.index for gpu in reading.gpus] == [0]
+    assert notes(reading) == ["lost"] and "GPU 1" in words(reading.notes[0])
+
+
 def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     reading = read_gpus()

@@ -19,17 +19,25 @@ test("a checkup that is awaited is no verdict", () => {
 });
 
 test("without AI Toolkit the way on is said", () => {
-  assert.deepEqual(toolkitFound({ ai_toolkit: null, python: null }), { tone: "change", key: "toolkit_none", values: {}, facts: [] });
+  assert.deepEqual(toolkitFound({ ai_toolkit: null, python: null, notes: ["run headroom setup", "no driver"] }), {
+    tone: "change",
+    key: "toolkit_none",
+    values: {},
+    facts: [],
+    notes: ["no driver"],
+  });
 });
 
 test("AI Toolkit whose Python cannot be used is not ready", () => {
-  const found = toolkitFound({ ai_toolkit: toolkit, python: null });
+  const found = toolkitFound({ ai_toolkit: toolkit, python: null, notes: ["no torch"] });
+  assert.deepEqual(found.notes, ["no torch"]);
   assert.equal(found.tone, "stop");
   assert.deepEqual(found.facts, [["toolkit_folder", "/w/ai-toolkit"], ["toolkit_commit", "27a03a91f23e"]]);
 });
 
 test("what is ready is told with its Python and torch", () => {
-  const found = toolkitFound({ ai_toolkit: toolkit, python });
+  const found = toolkitFound({ ai_toolkit: toolkit, python, notes: ["built without CUDA"] });
+  assert.deepEqual(found.notes, ["built without CUDA"]);
   assert.deepEqual([found.tone, found.values.version], ["good", "0.12.26"]);
   assert.deepEqual(found.facts.at(-1), ["toolkit_torch", "2.9.1 · CUDA 12.8"]);
   assert.deepEqual(toolkitFound({ ai_toolkit: toolkit, python: { ...python, cuda: null } }).facts.at(-1), ["toolkit_torch", "2.9.1"]);
