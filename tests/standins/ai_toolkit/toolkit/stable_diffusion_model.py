@@ -44,6 +44,12 @@ class StableDiffusion(Devices):
             self.print_and_status_update("Quantizing transformer")
             quantized(self.unet)
 
+    def save_device_state(self):
+        # An unloaded encoder has no text_model: with text embeddings cached, previews of this class fail, as they do there.
+        requires_grad = self.text_encoder.text_model.final_layer_norm.weight.requires_grad
+        super().save_device_state()
+        self.device_state["text_encoder"]["requires_grad"] = requires_grad
+
     def encode_prompt(self, prompt, prompt2=None, **kwargs) -> PromptEmbeds:
         prompts = prompt if isinstance(prompt, list) else [prompt]
         tokens = torch.cat([self.tokenizer(each) for each in prompts]).to(self.text_encoder.device)

@@ -35,10 +35,14 @@ class TextEncoder(ModelMixin):
         super().__init__(size=size, layers=layers)
         self.words, self.places = nn.Embedding(257, size), nn.Embedding(512, size)
         self.layers = nn.ModuleList(Layer(size) for _ in range(layers))
-        self.norm = nn.LayerNorm(size)
+        self.final_layer_norm = nn.LayerNorm(size)
+
+    @property
+    def text_model(self):
+        return self
 
     def forward(self, tokens):
         x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device).clamp(max=511))
         for layer in self.layers:
             x = self.block(layer, x)
-        return self.norm(x)
+        return self.final_layer_norm(x)
