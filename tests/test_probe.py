@@ -673,3 +673,15 @@ def test_only_phases_that_a_run_goes_through_can_be_its_end() -> None:
     assert parser().parse_args([*call, "cache"]).until == "cache"
     with pytest.raises(SystemExit):
         parser().parse_args([*call, "save"])
+
+
+def test_a_stop_that_was_lost_before_training_is_carried_out_at_the_next_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_module._thread, "interrupt_main", lambda: None)  # caught by whatever was running
+    control = Control(lambda text: None)
+    control.check()
+    control.ask("stop")
+    with pytest.raises(KeyboardInterrupt):
+        control.check()
+    control.training = True
+    control.check()
+    assert control.take() == ["stop"]

@@ -52,6 +52,11 @@ class Control:
         with self._lock:
             return "stop" in self._asked
 
+    def check(self) -> None:
+        """Stop here where that was asked for and lost: a library may catch whatever comes up while it is imported."""
+        if self.stop_asked and not self.training:
+            raise KeyboardInterrupt("asked to stop")
+
     def limit(self, why: str) -> None:
         """Stop as ``stop`` does, but as a failure: something ran short."""
         self._note(why)

@@ -69,6 +69,7 @@ class Trainer:
         self._hook(type(process))
         self.phases.begin("load")
         try:
+            self.control.check()
             return call()
         except Exception as error:
             self.out_of_memory(error)
@@ -99,6 +100,7 @@ class Trainer:
             self.channel.note(f"this AI Toolkit has no {', '.join(missing)}: what they would tell is not seen")
 
     def _after_load(self, process: Any, call: Callable[..., Any]) -> Any:
+        self.control.check()
         # SDTrainer.encode_static_prompt tries once more after whatever error.
         wrap(type(process.sd), "encode_prompt", self._encode)
         if self.phases.current == "load":
@@ -129,6 +131,7 @@ class Trainer:
         return call(*args, **kwargs)
 
     def _begin_training(self, process: Any) -> None:
+        self.control.check()
         self.total = getattr(process.train_config, "steps", None)
         self.done = process.step_num
         self.phases.pass_by("baseline_sample")
