@@ -21,7 +21,8 @@ def from_another_site(request: web.Request) -> bool:
     """
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
-        return site != "same-origin"  # not "same-site" either: that is every machine of the same provider
+        # "none" is a person at the address bar. Not "same-site": that is every machine of the same provider.
+        return site not in ("same-origin", "none")
     origin = request.headers.get("Origin")
     asked = [request.headers.get(name, "").lower() for name in ("Host", "X-Forwarded-Host")]
     return origin is not None and (urlsplit(origin).netloc.lower() or origin) not in asked

@@ -39,7 +39,11 @@ async def show_gpus(request: web.Request) -> web.Response:
 
     found, lang = await reading.get(), language(request)
     gpus = [asdict(gpu) | {"unshown_gib": gpu.unshown_gib} for gpu in found.gpus]
-    answer = {"driver": found.driver, "gpus": gpus, "notes": [words(note, lang) for note in found.notes]}
+    answer: dict[str, Any] = {
+        "driver": found.driver,
+        "gpus": gpus,
+        "notes": [words(note, lang) for note in found.notes],
+    }
     if "gpu" in request.query:
         answer["node"] = _node(found, request.query, lang)
     return web.json_response(answer)

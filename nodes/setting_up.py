@@ -47,7 +47,7 @@ def needs(tools: Path, source: str | None) -> Needs:
         torch.index,
         needs_gib(torch),
         tools / NAME,
-        space and space.free_gib,
+        space.free_gib if space else None,
     )
 
 

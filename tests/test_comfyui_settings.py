@@ -270,12 +270,12 @@ def send(comfyui: ComfyUI, path: str, text: str, headers: dict[str, str], method
         (OWN | {"Origin": "https://comfyui.example", "Host": "comfyui.example"}, 200),
         (OWN | {"Origin": "https://comfyui.example", "Sec-Fetch-Site": "same-origin", "Host": "10.0.0.7:8188"}, 200),
         (OWN | {"Origin": "https://comfyui.example", "X-Forwarded-Host": "comfyui.example", "Host": "10.0.0.7"}, 200),
+        (OWN | {"Sec-Fetch-Site": "none", "Host": "comfyui.example"}, 200),  # typed by a person
         # A page of another site, by all that a browser says of it.
         (OWN | {"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site", "Host": "comfyui.example"}, 403),
         (OWN | {"Origin": ELSEWHERE, "Host": "comfyui.example"}, 403),
         (OWN | {"Origin": "null", "Host": "comfyui.example"}, 403),
         (OWN | {"Origin": "https://another.example", "Sec-Fetch-Site": "same-site", "Host": "comfyui.example"}, 403),
-        (OWN | {"Sec-Fetch-Site": "none", "Host": "comfyui.example"}, 403),
         # What a form can send without asking first.
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
