@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from ..headroom.contracts import Known, Strength
 from ..headroom.diagnosis import find_job
+from ..headroom.diagnosis.probed import with_events
 from ..headroom.job import read_job_file
-from ..headroom.recovery import Recovery, recover
-from ..headroom.recovery.correct import correct
+from ..headroom.recovery import recover
+from ..headroom.run.events import read_events
 from .errors import InputError
 from .language import Language
 from .pasted import was_masked
@@ -71,14 +73,12 @@ def read_failure(
 def _read_run(
     run: CarriedRun, job: CarriedJob, known: Known, strength: Strength, locks: list[str], lang: Language
 ) -> CarriedDiagnosis:
-    """A run that is over: as it was judged from its log, events and exit code where it failed, else read anew."""
-    judged = run.result.diagnosis
-    if judged is not None:
-        found = Recovery(job.job, judged, correct(job.job, judged, strength, locks, comments=lang))
-        return CarriedDiagnosis(found, masked=job.masked)
-    code = known.exit_code if known.exit_code is not None else (run.run.result() or {}).get("exit_code")
+    """A run that is over, from its own log, exit code and events."""
+    if known.exit_code is None:
+        known = replace(known, exit_code=(run.run.result() or {}).get("exit_code"))
     try:
-        found = recover(run.run.log, job.job, Known(exit_code=code), strength, locks, lang)
+        found = recover(run.run.log, job.job, known, strength, locks, lang)
     except OSError as error:
         raise InputError("log_unreadable", name=run.run.log.name, detail=error.strerror or str(error)) from None
-    return CarriedDiagnosis(found, masked=job.masked)
+    diagnosis = with_events(found.diagnosis, read_events(run.run.events))
+    return CarriedDiagnosis(replace(found, diagnosis=diagnosis), masked=job.masked)

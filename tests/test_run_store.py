@@ -191,6 +191,21 @@ def test_a_finished_run_whose_checkpoint_is_not_as_it_was_is_not_found(store: St
     assert store.finished("same") is None
 
 
+def test_the_pair_of_two_experts_is_known_again_by_both_files(tmp_path: Path) -> None:
+    pair = tmp_path / "wan.safetensors"  # as AI Toolkit prints it; the files are called otherwise
+    for part in ("high", "low"):
+        (tmp_path / f"wan_{part}_noise.safetensors").write_bytes(part.encode())
+    known = checkpoint_as(pair)
+    assert known[0] == len("highlow")
+    (tmp_path / "wan_low_noise.safetensors").write_bytes(b"changed")
+    assert checkpoint_as(pair) != known
+    (tmp_path / "wan_low_noise.safetensors").unlink()
+    assert checkpoint_as(pair) != known
+    (tmp_path / "wan_high_noise.safetensors").unlink()
+    with pytest.raises(FileNotFoundError):
+        checkpoint_as(pair)
+
+
 def test_a_result_is_written_once(store: Store) -> None:
     run = store.begin("cat", "d", "ai-toolkit", None)
     _finish(run)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from .. import places
 from ..contracts import Job, RunResult
 from . import records
+from .checkpoints import files_of
 from .holding import Hold, RunInUse, held
 from .names import another, folder_name
 
@@ -277,6 +278,8 @@ def _kept(run: Run) -> bool:
 
 
 def checkpoint_as(path: Path) -> list[int]:
-    """By what a checkpoint is known again: its size and time. Raises OSError."""
-    now = path.stat()
-    return [now.st_size, now.st_mtime_ns]
+    """By what a checkpoint is known again: size and time of its files, a pair's both. Raises OSError."""
+    files = [file.stat() for file in files_of(path)]
+    if not files:
+        raise FileNotFoundError(str(path))
+    return [sum(file.st_size for file in files), max(file.st_mtime_ns for file in files)]
