@@ -44,6 +44,7 @@ def make(environment: Path, place: Workplace) -> None:
     if _asked([str(python_in(environment))], ("pip",)):
         return
     place.tell(Progress("python"))
+    place.go_on()
     shutil.rmtree(environment, ignore_errors=True)
     environment.parent.mkdir(parents=True, exist_ok=True)
     seen = list(_pythons())

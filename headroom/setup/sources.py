@@ -46,7 +46,8 @@ class Origin:
         pinned = load("ai_toolkit")
         if source is None:
             return cls(pinned["repository"], commit or pinned["commit"])
-        return cls(source, commit)
+        local = _local(source)
+        return cls(source if local is None else str(local.absolute()), commit)
 
 
 def fetch(origin: Origin, place: Workplace) -> Path:
@@ -73,13 +74,14 @@ def _fetch(origin: Origin, folder: Path, place: Workplace) -> str | None:
         raise SetupError(say("setup.no_such_source", source=origin.source))
     if _ARCHIVE.search(origin.source):
         return _archive(origin, local, folder, place)
-    if local is not None and not (local / ".git").exists() and not (local / "HEAD").is_file():
-        if origin.commit:
+    if local is not None and not (local / "HEAD").is_file():  # no bare repository: files that can be taken as they are
+        if origin.commit is None:
+            return _copy(local, folder, place)
+        if not (local / ".git").exists():
             raise SetupError(say("setup.no_commit_in_folder", source=origin.source, commit=origin.commit))
-        return _copy(local, folder, place)
     if shutil.which("git"):
-        return _clone(origin.source if local is None else str(local.absolute()), origin.commit, folder, place)
-    if local is not None and (local / ".git").exists() and origin.commit in (None, commit_of(local)):
+        return _clone(origin.source, origin.commit, folder, place)
+    if local is not None and origin.commit == commit_of(local):
         return _copy(local, folder, place)
     if found := _GITHUB.fullmatch(origin.source):
         commit = origin.commit or "HEAD"
@@ -121,7 +123,7 @@ def _clone(address: str, commit: str | None, folder: Path, place: Workplace) -> 
 def _copy(source: Path, folder: Path, place: Workplace) -> str | None:
     def left_out(where: str, names: list[str]) -> set[str]:
         place.go_on()
-        return {name for name in names if name in _NOT_COPIED}
+        return {name for name in names if name in _NOT_COPIED or Path(where, name) == place.folder}
 
     shutil.copytree(source, folder, ignore=left_out, symlinks=True)
     return commit_of(folder)
