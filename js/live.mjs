@@ -77,5 +77,5 @@ export function nodeOf(status, graph) {
     node = inside?.getNodeById(/^\d+$/.test(id) ? Number(id) : id) ?? null;
     inside = node?.subgraph;
   }
-  return node;
+  return node?.comfyClass === status.type ? node : null; // graphs that were never saved share an id
 }

@@ -57,6 +57,6 @@ class HeadroomLoadCheck(io.ComfyNode):
         with told_in(languages(language)[0]):
             checked(until=(until, UNTIL))
         order = Order(job.job, budget.budget if budget else None, until=until)
-        over = carried_out(cls.hidden, job, order, language)
+        over = carried_out("HeadroomLoadCheck", cls.hidden, job, order, language)
         passed_on = job if over.finished else ExecutionBlocker(None)
         return io.NodeOutput(passed_on, over.run, over.finished, over.report, ui=over.ui)

@@ -30,14 +30,16 @@ class Over:
     ui: dict[str, Any]
 
 
-def carried_out(hidden: Any, job: CarriedJob, order: Order, language: str, must_finish: bool = False) -> Over:
+def carried_out(
+    node_type: str, hidden: Any, job: CarriedJob, order: Order, language: str, must_finish: bool = False
+) -> Over:
     """Carry out what a node wants, with its status on the page. ``hidden`` is the node's own.
 
     Raises RunFailed where it cannot begin, and where it does not finish though it must.
     """
     shown = languages(language)
     workflow = (hidden.extra_pnginfo or {}).get("workflow") or {}
-    status = Status(hidden.unique_id, workflow.get("id"))
+    status = Status(node_type, hidden.unique_id, workflow.get("id"))
     try:
         run, kept = carry_out(order, status, hidden.unique_id, shown[0])
         result = run.result

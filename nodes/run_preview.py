@@ -78,7 +78,7 @@ class HeadroomPreviewSample(io.ComfyNode):
             asked = [line.strip() for line in prompts.splitlines() if line.strip()]
             wanted = sampling_job(carried.job, _lora(lora_name, run), asked)
         order = Order(wanted, budget.budget if budget else None, until="baseline_sample")
-        over = carried_out(cls.hidden, carried, order, language, must_finish=True)
+        over = carried_out("HeadroomPreviewSample", cls.hidden, carried, order, language, must_finish=True)
         images, clips = shown(last_previews(over.events))
         nothing = ExecutionBlocker(None)
         return io.NodeOutput(images or nothing, clips or nothing, over.run, over.report, ui=over.ui)

@@ -34,8 +34,10 @@ class Status:
     ``graph`` is the workflow's id, ``node`` the node's place in it (``3:2`` is node 2 inside subgraph 3).
     """
 
-    def __init__(self, node: str, graph: str | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._message: dict[str, Any] = {"node": node, "graph": graph}
+    def __init__(
+        self, node_type: str, node: str, graph: str | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._message: dict[str, Any] = {"type": node_type, "node": node, "graph": graph}
         self._clock, self._sent = clock, 0.0
         self._open: list[str] = []
         self._steps: deque[tuple[int, float]] = deque(maxlen=_PACE_STEPS)

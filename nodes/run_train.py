@@ -106,7 +106,7 @@ class HeadroomTrain(io.ComfyNode):
             largest_bucket=largest_bucket,
             save_on_cancel=save_on_cancel,
         )
-        over = carried_out(cls.hidden, job, order, language, must_finish=on_failure == "raise")
+        over = carried_out("HeadroomTrain", cls.hidden, job, order, language, must_finish=on_failure == "raise")
         nothing = ExecutionBlocker(None)
         if not over.finished or over.run.result.checkpoint is None:
             return io.NodeOutput(

@@ -48,14 +48,16 @@ test("a run goes on until it is over, has failed or was interrupted", () => {
 });
 
 test("a status finds its node, also inside a subgraph, and only in its own graph", () => {
-  const inner = { id: 2 };
+  const inner = { id: 2, comfyClass: "Train" };
   const subgraph = { getNodeById: (id) => (id === 2 ? inner : undefined) };
-  const graph = { id: "g", getNodeById: (id) => (id === 3 ? { id: 3, subgraph } : undefined) };
-  assert.equal(nodeOf({ graph: "g", node: "3:2" }, graph), inner);
-  assert.equal(nodeOf({ graph: "g", node: "3" }, graph).id, 3);
-  assert.equal(nodeOf({ graph: "g", node: "4:1" }, graph), null);
-  assert.equal(nodeOf({ graph: "other", node: "3" }, graph), null);
-  assert.equal(nodeOf({ graph: null, node: "3" }, graph), null);
+  const graph = { id: "g", getNodeById: (id) => (id === 3 ? { id: 3, comfyClass: "Check", subgraph } : undefined) };
+  const found = (of) => nodeOf({ graph: "g", type: "Check", ...of }, graph);
+  assert.equal(found({ node: "3:2", type: "Train" }), inner);
+  assert.equal(found({ node: "3" }).id, 3);
+  assert.equal(found({ node: "3", type: "Train" }), null);
+  assert.equal(found({ node: "4:1" }), null);
+  assert.equal(found({ node: "3", graph: "other" }), null);
+  assert.equal(found({ node: "3", graph: null }), null);
 });
 
 test("the cards that are here are offered, and what was chosen elsewhere stays chosen", () => {
