@@ -9,7 +9,7 @@ import argparse
 import locale
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -43,12 +43,20 @@ def _gib(text: str) -> float:
 _gib.__name__ = "size in GiB"  # argparse says "invalid size in GiB value"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the verb that is called has its options, since each costs time."""
     parser = _Parser(prog="headroom", description="Train with AI Toolkit inside a memory budget; read what failed.")
     parser.add_argument("--version", action="version", version=f"headroom {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, (purpose, add_options) in _VERBS.items():
+        verb = verbs.add_parser(name, help=purpose)
+        if name in arguments:
+            add_options(verb)
+            _answering(verb)
+    return parser
 
-    verb = verbs.add_parser("diagnose", help="say why a run failed and hand back a corrected job")
+
+def _diagnose(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--log", metavar="FILE|-", help="the run's log; - reads standard input")
     verb.add_argument("--run", metavar="DIR", help="a run folder, or a job folder of AI Toolkit's UI with log.txt")
     verb.add_argument("--job", metavar="FILE", help="the job, YAML or JSON; else the one printed in the log")
@@ -60,9 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--lock", action="append", default=[], metavar="PATH", help="a job key to leave alone")
     verb.add_argument("-o", dest="out", metavar="FIXED.yaml", help="write the corrected job here")
     verb.add_argument("--no-comments", action="store_true", help="write no reasons into the YAML")
-    _answering(verb)
 
-    verb = verbs.add_parser("train", help="carry a job out with AI Toolkit here, inside a memory budget")
+
+def _train(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--job", metavar="FILE", required=True, help="the job, YAML or JSON, as AI Toolkit reads it")
     verb.add_argument("--vram", type=_gib, metavar="GIB", help="what it may take of the card (default: what is free)")
     verb.add_argument("--host-ram", type=_gib, metavar="GIB", help="what it may take of the machine's RAM")
@@ -83,11 +91,10 @@ def _parser() -> argparse.ArgumentParser:
         help="try the largest bucket before the first step, and if it does not fit: stop, or tell and go on",
     )
     verb.add_argument("--engine", choices=("ai-toolkit",), default="ai-toolkit", help="what carries the job out")
-    _answering(verb)
 
-    verb = verbs.add_parser("runs", help="list, show and remove run folders")
+
+def _runs(verb: argparse.ArgumentParser) -> None:
     doings = verb.add_subparsers(dest="doing", metavar="list|show|remove")
-    _answering(verb)
     doing = doings.add_parser("list", help="all runs, oldest first")
     _answering(doing, argparse.SUPPRESS)
     doing = doings.add_parser("show", help="one run: how it ended, its checkpoints and previews")
@@ -98,14 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     doing.add_argument("--checkpoints", action="store_true", help="also what lies in the run store's output folder")
     _answering(doing, argparse.SUPPRESS)
 
-    verb = verbs.add_parser("doctor", help="say what is found here: AI Toolkit, GPUs and their users, RAM, disks")
-    _answering(verb)
 
-    verb = verbs.add_parser("setup", help="bring AI Toolkit and a Python for it here")
+def _setup(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--source", metavar="URL|PATH", help="a git repository, an archive or a folder of AI Toolkit")
     verb.add_argument("--commit", metavar="C", help="a commit, branch or tag of it (default: the one that was tested)")
-    _answering(verb)
-    return parser
 
 
 def _answering(verb: argparse.ArgumentParser, default: str | None = None) -> None:
@@ -115,12 +118,21 @@ def _answering(verb: argparse.ArgumentParser, default: str | None = None) -> Non
     verb.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the system's)", **unset)
 
 
+_VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "diagnose": ("say why a run failed and hand back a corrected job", _diagnose),
+    "train": ("carry a job out with AI Toolkit here, inside a memory budget", _train),
+    "runs": ("list, show and remove run folders", _runs),
+    "doctor": ("say what is found here: AI Toolkit, GPUs and their users, RAM, disks", lambda verb: None),
+    "setup": ("bring AI Toolkit and a Python for it here", _setup),
+}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one verb and return the exit code: its own, 2 where an input is wrong (one line on stderr), 130 cancelled."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
-    options = _parser().parse_args(arguments)
+    options = _parser(arguments).parse_args(arguments)
     options.lang = _language(options.lang)
     try:
         return import_module(f".verbs.{options.verb}", __package__).run(options)
