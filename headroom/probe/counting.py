@@ -23,7 +23,6 @@ def counting(torch: ModuleType, meter: Meter) -> Iterator[None]:
     from torch.overrides import TorchFunctionMode
     from torch.utils import checkpoint
     from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
 
     process = os.getpid()
     plain = torch._C._disabled_torch_dispatch_impl
@@ -39,12 +38,18 @@ def counting(torch: ModuleType, meter: Meter) -> Iterator[None]:
         names = tensor.__tensor_flatten__()[0] if hasattr(tensor, "__tensor_flatten__") else ()
         return [part for name in names for part in parts(getattr(tensor, name))]
 
-    def keys(*values: Any) -> list[int]:
-        tensors = (leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor))
-        return [part.untyped_storage()._cdata for tensor in tensors for part in parts(tensor)]
+    def tensors(value: Any) -> Iterator[Any]:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                yield from tensors(each)
+
+    def keys(value: Any) -> list[int]:
+        return [part.untyped_storage()._cdata for tensor in tensors(value) for part in parts(tensor)]
 
     def on_card(tensor: Any) -> bool:
-        return any(key in meter for key in keys(tensor))
+        return any(part.untyped_storage()._cdata in meter for part in parts(tensor))
 
     def count(tensor: Any) -> None:
         storage = tensor.untyped_storage()
@@ -69,13 +74,14 @@ def counting(torch: ModuleType, meter: Meter) -> Iterator[None]:
             result = operation(*args, **kwargs)
             if os.getpid() != process:
                 return result  # a data loader's worker, forked with the mode on
-            given = keys(args, kwargs)
-            asked = moving[-1] if moving else kwargs.get("device")
-            if not meter.apart or (any(key in meter for key in given) if asked is None else asked == card):
-                for leaf in tree_leaves(result):
-                    for part in parts(leaf) if isinstance(leaf, torch.Tensor) else ():
-                        if not meter.apart or part.untyped_storage()._cdata not in given:
-                            count(part)
+            with torch._C.DisableTorchFunction():
+                given = keys((args, list(kwargs.values())))
+                asked = moving[-1] if moving else kwargs.get("device")
+                if not meter.apart or (any(key in meter for key in given) if asked is None else asked == card):
+                    for leaf in tensors(result):
+                        for part in parts(leaf):
+                            if not meter.apart or part.untyped_storage()._cdata not in given:
+                                count(part)
             return result
 
     class Placing(TorchFunctionMode):  # type: ignore[misc]

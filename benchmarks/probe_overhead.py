@@ -1,0 +1,114 @@
+"""What the probe costs a training step: paired, interleaved runs without it, with it, and with its meter on.
+
+``python benchmarks/probe_overhead.py [--pairs 5] [--steps 200] [--architecture zimage]``, with the Python of the tests.
+The AI Toolkit is the one that HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON name, else the tests' stand-in. A step is
+the time from the begin of one to the begin of the next; of each run the median counts, of the pairs the median ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import os
+import runpy
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+TRAINER = "extensions_built_in.sd_trainer.SDTrainer"
+VARIANTS = {"without": None, "with": (), "metered": ("--meter",)}
+
+
+def timed(times: Path, program: str, arguments: list[str]) -> None:
+    """In AI Toolkit's Python: run a program, and write when each of its training steps began."""
+    sys.path.insert(0, str(ROOT))
+    after_import = importlib.import_module("headroom.probe.after_import").after_import
+    begun: list[float] = []
+
+    def watch(module: Any) -> None:
+        original = module.SDTrainer.hook_train_loop
+
+        def hook_train_loop(*args: Any, **kwargs: Any) -> Any:
+            begun.append(time.perf_counter())
+            return original(*args, **kwargs)
+
+        module.SDTrainer.hook_train_loop = hook_train_loop
+
+    after_import(TRAINER, watch)
+    sys.path.remove(str(ROOT))
+    sys.path.insert(0, str(Path.cwd()))
+    sys.argv = [program, *arguments]
+    try:
+        runpy.run_path(program, run_name="__main__")
+    finally:
+        times.write_text(json.dumps(begun), encoding="utf-8")
+
+
+def seconds_per_step(toolkit: Any, folder: Path, architecture: str, steps: int, variant: str) -> float:
+    """The median of one run, its first steps left out."""
+    from toolkits import ENVIRONMENT, PROBE, job_data
+
+    folder.mkdir()
+    data = job_data(toolkit, folder / "out", architecture, steps=steps)
+    process = data["config"]["process"][0]
+    process["train"]["disable_sampling"] = True
+    process["save"]["save_every"] = steps + 1
+    job, times, options = folder / "job.json", folder / "times.json", VARIANTS[variant]
+    job.write_text(json.dumps(data), encoding="utf-8")
+    program, arguments = str(toolkit.folder / "run.py"), [str(job)]
+    if options is not None:
+        events = ["--events", str(folder / "events.jsonl")]
+        program = str(PROBE)
+        arguments = ["--toolkit", str(toolkit.folder), "--job", str(job), *events, "--largest-bucket", "off", *options]
+    done = subprocess.run(
+        [str(toolkit.python), __file__, "--timed", str(times), program, *arguments],
+        cwd=toolkit.folder,
+        env={**os.environ, **ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    begun = json.loads(times.read_text(encoding="utf-8"))
+    assert done.returncode == 0 and len(begun) == steps, done.stdout[-2000:] + done.stderr[-2000:]
+    return statistics.median(later - earlier for earlier, later in itertools.pairwise(begun[5:]))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--pairs", type=int, default=5)
+    options.add_argument("--steps", type=int, default=200)
+    options.add_argument("--architecture", choices=("sd1", "zimage"), default="zimage")
+    options.add_argument("--timed", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.timed:
+        timed(Path(given.timed[0]), given.timed[1], given.timed[2:])
+        return
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    from toolkits import REAL_FOLDER, real, standin
+
+    with tempfile.TemporaryDirectory() as folder:
+        toolkit = (real() if REAL_FOLDER else standin()).with_models(Path(folder) / "models")
+        seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+        for pair in range(given.pairs):
+            # Forward and backward in turn, so that a machine that gets slower favours none.
+            for variant in list(VARIANTS)[:: 1 if pair % 2 == 0 else -1]:
+                run = Path(folder) / f"{variant}{pair}"
+                seconds[variant].append(seconds_per_step(toolkit, run, given.architecture, given.steps, variant))
+    print(f"{toolkit.name}, {given.architecture}: {given.pairs} pairs of {given.steps} steps")
+    for variant, each in seconds.items():
+        ratios = sorted(one / without for one, without in zip(each, seconds["without"], strict=True))
+        spread = f"{min(each) * 1000:.2f} to {max(each) * 1000:.2f} ms"
+        print(f"{variant:8} {statistics.median(each) * 1000:8.2f} ms a step ({spread}), ratio "
+              f"{statistics.median(ratios):.4f} ({ratios[0]:.4f} to {ratios[-1]:.4f})")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
