@@ -435,8 +435,44 @@ def test_a_job_of_somebodys_own_keeps_its_comments_and_keys(pictures: Path) -> N
     job = set_training(job, Training("other", steps=20, rank=8)).job
     job = add_dataset(job, Dataset(pictures, trigger_word="zqx")).job
     lines = job.text.splitlines()
-    assert "# my own job" in lines and "  name: other  # keep this" in lines and "      unknown_to_us: 7" in lines
+    assert (
+        "# my own job" in lines
+        and "        - folder_path: /data/mine  # the good ones" in lines
+        and "  name: other  # keep this" in lines
+        and "      unknown_to_us: 7" in lines
+    )
     found = process(job)
     assert (found["train"]["steps"], found["train"]["batch_size"], found["network"]["rank"]) == (20, 2, 8)
     assert [each["folder_path"] for each in found["datasets"]] == ["/data/mine", str(pictures)]
     assert (found["trigger_word"], found["datasets"][1]["trigger_word"]) == ("sks", "zqx")
+
+
+HEAD = "job: extension\nconfig:\n  name: x\n  process:\n  - type: sd_trainer\n"
+
+
+@pytest.mark.parametrize(
+    ("datasets", "as_lines"),
+    [
+        (
+            "    datasets:\n    - folder_path: /a  # one\n      resolution:\n      - 512\n    # after\n    train: {steps: 1}\n",
+            True,
+        ),
+        ("    datasets:\n      - &a {folder_path: /a}\n      - *a", True),
+        ("    datasets:  # mine\n    -   folder_path: /a\n\n    train: {steps: 1}\n", True),
+        ("    datasets:\n    - folder_path: /a\n      default_caption: |\n        open\n        text\n", False),
+        ("    datasets: [{folder_path: /a}]\n", False),
+        ("    datasets: []\n", False),
+        ("    train: {steps: 1}\n", False),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_dataset_is_put_behind_those_of_a_loaded_job(
+    pictures: Path, datasets: str, as_lines: bool, newline: str
+) -> None:
+    job = read_job((HEAD + datasets).replace("\n", newline))
+    before = settings(job).datasets
+    changed = add_dataset(job, Dataset(pictures, trigger_word="")).job
+    assert process(changed)["datasets"][:before] == (process(job).get("datasets") or [])
+    assert process(changed)["datasets"][before]["folder_path"] == str(pictures)
+    if as_lines:
+        assert set(job.text.splitlines()) <= set(changed.text.splitlines())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .errors import wrong
 from .paths import Steps
 from .tree import Node, Tree
-from .writing import json_text, yaml_flow, yaml_lines, yaml_scalar
+from .writing import json_text, yaml_flow, yaml_item, yaml_lines, yaml_scalar
 
 _LINE_END = re.compile(r"[\r\n\x85\u2028\u2029]|\Z")
 _CLOSERS = re.compile(r"[ \t,\]}]*(?=[\r\n]|\Z)")
@@ -293,9 +293,12 @@ class Placing:
         ]
 
     def _list_lines(self, node: Node, value: Any) -> list[Splice]:
-        """Changes to a list of lines: entries taken out with their line or replaced in it."""
+        """Changes to a list of lines: entries put behind it, taken out with their line or replaced in it."""
         if node.kind != "seq" or not isinstance(value, list) or not value:
             return []
+        count = len(node.items)
+        if count < len(value) and all(_equal(_data(item), new) for item, new in zip(node.items, value, strict=False)):
+            return self._append_lines(node, value[count:])
         lines = [self._dash_line(item) for item in node.items]
         if not all(lines):
             return []
@@ -304,6 +307,17 @@ class Placing:
         if kept is None:
             return self._items_replaced(node, old, value)
         return [Splice(*line, "") for at, line in enumerate(lines) if line and at not in kept]
+
+    def _append_lines(self, node: Node, more: list[Any]) -> list[Splice]:
+        """More entries behind a list of lines; nothing where the list begins on another's line or ends in open text."""
+        line = self._line_start(node.body)
+        end = self._content_end(node)
+        if self.source[line : node.body].strip(" \ufeff") or self._last(node).style in ("|", ">"):
+            return []
+        column = self._column(node.body)
+        at = self._line_end(end)
+        lines = [text for item in more for text in yaml_item(item, column)]
+        return [Splice(at, at, "".join(self.newline + text for text in lines), _LINE, id(node))]
 
     def _dash_line(self, item: Node) -> tuple[int, int] | None:
         """The whole line of a one-line list entry, with the line break before it."""

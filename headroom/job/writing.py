@@ -54,11 +54,12 @@ def yaml_lines(key: str, value: Any, indent: int) -> list[str]:
     if isinstance(value, Mapping) and value:
         return [head, *(line for name, item in value.items() for line in yaml_lines(name, item, indent + 2))]
     if isinstance(value, (list, tuple)) and any(isinstance(item, (Mapping, list, str)) for item in value):
-        return [head, *(line for item in value for line in _item_lines(item, indent + 2))]
+        return [head, *(line for item in value for line in yaml_item(item, indent + 2))]
     return [f"{head} {yaml_flow(value)}"]
 
 
-def _item_lines(item: Any, indent: int) -> list[str]:
+def yaml_item(item: Any, indent: int) -> list[str]:
+    """The lines of an entry of a list in YAML's block style."""
     if isinstance(item, Mapping) and item:
         lines = [line for name, value in item.items() for line in yaml_lines(name, value, indent + 2)]
         return [" " * indent + "- " + lines[0][indent + 2 :], *lines[1:]]
