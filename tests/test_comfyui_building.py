@@ -285,7 +285,7 @@ def test_a_zip_dropped_on_the_node_is_kept_and_chosen(open_page: Open, frontend:
         }.items():
             archive.writestr(name, content)
     page.page.evaluate(DROP, [base64.b64encode(packed.getvalue()).decode(), ".headroom-drop"])
-    page.page.wait_for_selector("text=Kept: 2 to train on, 1 captions.")
+    page.page.wait_for_selector("text=Kept. To train on: 2; captions: 1.")
     assert "notes.docx" in page.page.locator(".headroom-panel:has(.headroom-drop)").inner_text()
     way = f"{frontend or 'own'}-{'nodes2' if nodes_2 else 'classic'}"
     page.shot(f"dropped-{way}")
