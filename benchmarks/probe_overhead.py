@@ -1,7 +1,7 @@
 """What the probe costs a training step: paired, interleaved runs without it, with it, and with its meter on.
 
 ``python benchmarks/probe_overhead.py [--pairs 5] [--steps 200] [--architecture zimage]``, with the Python of the tests.
-The AI Toolkit is the one that HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON name, else the tests' stand-in. A step is
+It is run on what HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON name, else on the tests' stand-in. A step is
 the time from the begin of one to the begin of the next; of each run the median counts, of the pairs the median ratio.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolkits import ENVIRONMENT, ProbeRun, Toolkit, job_data, probe_command, run_probe
+from toolkits import ENVIRONMENT, HERE, ProbeRun, Toolkit, job_data, probe_command, run_probe
 
 from headroom.run.events import EventReader, read_events
 
@@ -170,3 +170,29 @@ def test_low_vram_takes_as_much_of_the_card_as_ai_toolkit_moves_there_anyway(
     ran = metered(real_toolkit, tmp_path, "zimage", low_vram, "--until", "load")
     assert "Moving transformer to CPU" in ran.log
     assert ran.peak("load") == pytest.approx(plain.peak("load"), rel=0.01)
+
+
+@pytest.mark.parametrize("architecture", ["sd1", "zimage"])
+def test_the_peak_of_a_training_step_agrees_with_torchs_profiler(
+    toolkit: Toolkit, tmp_path: Path, architecture: str
+) -> None:
+    """The profiler adds up what the allocator itself was asked for and given back."""
+
+    def without_previews(process: dict[str, Any]) -> None:
+        process["train"]["disable_sampling"] = True
+
+    job = write(toolkit, tmp_path, architecture, without_previews, heavy=True)
+    command = probe_command(toolkit, tmp_path, job, "--meter")
+    command[1:2] = [str(HERE / "probe_profiled.py"), command[1], str(tmp_path / "peaks.json")]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    peaks = json.loads((tmp_path / "peaks.json").read_text(encoding="utf-8"))
+    assert peaks["meter"] > 10 * 2**20 / 8
+    assert peaks["meter"] == pytest.approx(peaks["profiler"], rel=0.05)
