@@ -82,7 +82,7 @@ if __name__ == "__main__":
         fail_at("pipeline", faults, seen, pipeline, "__init__")
     fail_at(text_kinds, faults, seen, torch.nn.functional, "embedding")
     fail_at("backward", faults, seen, torch.autograd, "_engine_run_backward")
-    fail_at("optimizer", faults, seen, torch.optim.Adam, "_init_group")
+    fail_at("optimizer", faults, seen, importlib.import_module("torch.optim.adam"), "_single_tensor_adam")
     fail_at("save", faults, seen, safetensors.torch, "save_file")
     fail_at("save_optimizer", faults, seen, torch, "save")
     fail_at("load_optimizer", faults, seen, torch.optim.Optimizer, "load_state_dict")
