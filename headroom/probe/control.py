@@ -36,8 +36,6 @@ class Control:
             nothing = os.open(os.devnull, os.O_RDONLY)
             os.dup2(nothing, 0)
             os.close(nothing)
-        # A program that a shell started in the background has SIGINT ignored; we end runs by it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=self._read, args=(own,), name="headroom-control", daemon=True).start()
 
     def take(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -71,6 +72,8 @@ class Probe:
 
     def install(self) -> None:
         """Put everything in place for the modules that AI Toolkit is going to import."""
+        # A program that a shell started in the background has SIGINT ignored; we end runs by it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         after_import("torch", self.on_torch)
         after_import("toolkit.accelerator", self.on_accelerator)
         after_import("huggingface_hub.file_download", self.downloads.install)

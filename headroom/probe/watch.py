@@ -30,12 +30,16 @@ class Watch:
         self._host_gib, self._over = host_gib, over
         self._told: Peak = {}
         self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headroom-watch", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="headroom-watch", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
+        """End it; afterwards it writes nothing."""
         self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_EVERY_SECONDS)
 
     def look(self) -> None:
         """Tell what has changed."""
