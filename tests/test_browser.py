@@ -56,6 +56,28 @@ def widget(page: Page, node: str, name: str) -> Any:
 
 
 @every_page
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "example_workflows").glob("*.json")))
+def test_an_example_opens_whole_and_keeps_its_settings(
+    open_page: Open, frontend: str | None, nodes_2: bool, name: str
+) -> None:
+    written = json.loads((ROOT / "example_workflows" / f"{name}.json").read_text(encoding="utf-8"))
+    page = open_page(frontend, nodes_2=nodes_2)
+    page.load(written)
+    missing = page.page.evaluate(
+        "window.app.graph.nodes.filter(n => n.has_errors || !window.LiteGraph.registered_node_types[n.type]).length"
+    )
+    assert missing == 0
+    page.page.wait_for_timeout(500)
+    page.shot(f"opened-{name[:5]}-{name_of(frontend, nodes_2)}")
+
+    def values(workflow: dict[str, Any]) -> dict[int, Any]:
+        return {int(node["id"]): node.get("widgets_values") for node in workflow["nodes"]}
+
+    assert values(page.workflow()) == values(written)
+    assert page.problems == []
+
+
+@every_page
 def test_the_example_runs_and_is_read_on_its_nodes(open_page: Open, frontend: str | None, nodes_2: bool) -> None:
     page = open_page(frontend, nodes_2=nodes_2)
     page.load(example())
