@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,6 +82,41 @@ def seconds_per_step(toolkit: Any, folder: Path, architecture: str, steps: int, 
     return statistics.median(later - earlier for earlier, later in itertools.pairwise(begun[5:]))
 
 
+def hooks_alone(folder: Path, steps: int = 5000) -> float:
+    """Processor seconds that the hooks of a step take by themselves: what a busy machine cannot blur."""
+    from headroom.probe.channel import Channel
+    from headroom.probe.control import Control
+    from headroom.probe.gauges import HostGauge
+    from headroom.probe.phases import Phases
+    from headroom.probe.trainer import Trainer
+
+    class Process:
+        step_num = 0
+        train_config = SimpleNamespace(steps=steps)
+        optimizer = SimpleNamespace(param_groups=[{"lr": 1e-4}])
+
+        def run(self) -> None:
+            batch = SimpleNamespace(file_items=[SimpleNamespace(crop_width=512, crop_height=512, path="a.png")])
+            for self.step_num in range(steps):
+                self.hook_train_loop([batch])
+                self.end_step_hook()
+
+        def hook_train_loop(self, batch: Any) -> dict[str, float]:
+            return {"loss": 0.5}
+
+        def end_step_hook(self) -> None:
+            pass
+
+    channel = Channel(str(folder / "hooks.jsonl"))
+    begun = time.process_time()
+    Process().run()
+    without = time.process_time() - begun
+    Trainer(channel, Phases(channel, HostGauge()), Control(channel.note), "off").install(Process)
+    begun = time.process_time()
+    Process().run()
+    return (time.process_time() - begun - without) / steps
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--pairs", type=int, default=5)
@@ -102,12 +138,15 @@ def main() -> None:
             for variant in list(VARIANTS)[:: 1 if pair % 2 == 0 else -1]:
                 run = Path(folder) / f"{variant}{pair}"
                 seconds[variant].append(seconds_per_step(toolkit, run, given.architecture, given.steps, variant))
+        hooks = hooks_alone(Path(folder))
     print(f"{toolkit.name}, {given.architecture}: {given.pairs} pairs of {given.steps} steps")
     for variant, each in seconds.items():
         ratios = sorted(one / without for one, without in zip(each, seconds["without"], strict=True))
         spread = f"{min(each) * 1000:.2f} to {max(each) * 1000:.2f} ms"
         print(f"{variant:8} {statistics.median(each) * 1000:8.2f} ms a step ({spread}), ratio "
               f"{statistics.median(ratios):.4f} ({ratios[0]:.4f} to {ratios[-1]:.4f})")  # fmt: skip
+    share = hooks / min(seconds["without"])
+    print(f"the hooks alone: {hooks * 1000:.3f} ms of processor time a step, {share:.2%} of the fastest step without")
 
 
 if __name__ == "__main__":
