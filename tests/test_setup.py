@@ -36,6 +36,7 @@ FILES = {
     "version.py": 'VERSION = "0.12.26"\n',
     "toolkit/__init__.py": "",
     "jobs/__init__.py": "",
+    "jobs/process/__init__.py": "",
     "requirements.txt": "-r requirements_base.txt\nsmall==1.0  # with a comment\n",
     "requirements_base.txt": "#nothing\nsafe-tensors==2.0\n",
     "README.md": "pip install torch==2.13.0 torchvision==0.28.0 torchaudio==2.11.0 --index-url https://x/whl/cu130\n",
@@ -468,17 +469,21 @@ def test_a_package_that_cannot_be_had_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("made")
-def test_packages_that_bring_no_torch_are_told_by_the_doctors_own_check(
-    tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", ["torch", "torchvision"])
+def test_packages_that_do_not_work_are_told_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    wheel(tmp_path / "broken", "torch", "2.13.0", "raise ImportError('libcudart is missing')")
     for name, (version, code) in WHEELS.items():
-        if name != "torch":
-            wheel(tmp_path / "broken", name, version, code)
+        wheel(tmp_path / "broken", name, version, "raise ImportError('no such operator')" if name == broken else code)
+    good = os.environ["PIP_INDEX_URL"]
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "broken").as_uri())
-    with pytest.raises(SetupError, match="libcudart is missing"):
-        set_up_from(write(tmp_path / "files"))
+    source = write(tmp_path / "files")
+    with pytest.raises(SetupError, match="no such operator"):
+        set_up_from(source)
     assert not_there()
+    if broken == "torchvision":  # with other packages it goes on, and takes none of the broken ones
+        monkeypatch.setenv("PIP_INDEX_URL", good)
+        assert set_up_from(source) == find_toolkit()
 
 
 def test_tokens_and_settings_that_lead_elsewhere_do_not_reach_pip(

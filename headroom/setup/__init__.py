@@ -33,6 +33,7 @@ from .workplace import Workplace
 
 __all__ = ["Progress", "SetupError", "SetupStopped", "Step", "set_up"]
 
+_IMPORTS = "import torchvision, torchaudio, jobs.process"  # torch alone may work where what was built for it does not
 _LAST = "run.py"  # without it ``locate`` sees no AI Toolkit
 
 
@@ -66,13 +67,20 @@ def set_up(tools: Path, source: str | None, commit: str | None, tell: Tell, stop
 
 
 def _equip(environment: Path, files: Path, place: Workplace) -> None:
-    """Make the environment for these files of AI Toolkit; what is there and works is left as it is."""
+    """Make the environment for these files of AI Toolkit; what is there and works is left as it is.
+
+    One in which AI Toolkit cannot be imported is removed: more packages would not mend it.
+    """
     python.make(environment, place)
     packages.install(environment, files, place)
     place.tell(Progress("check"))
     try:
         check_python(python_in(environment), toolkit_in(files, "tools"))
-    except LocateError as error:
+        place.run("check", [python_in(environment), "-c", _IMPORTS], cwd=files)
+    except SetupStopped:
+        raise
+    except (LocateError, SetupError) as error:
+        shutil.rmtree(environment, ignore_errors=True)
         raise SetupError(error.sentence) from None
 
 
