@@ -261,6 +261,21 @@ def test_a_second_ctrl_c_does_not_wait_for_a_trainer_that_will_not_end(place: Pl
     until(lambda: not processes_of(place.folder), 30)
 
 
+def test_a_run_that_went_on_without_its_command_line_is_judged_by_runs(place: Place) -> None:
+    program = place.start("train", "--job", place.job("wait"), HEADROOM_KEEP_RUNS="1")
+    waiting(program, place)
+    program.kill()
+    program.communicate(timeout=30)
+    [run] = Store(place.folder / "runs").list()
+    assert run.state == "running"
+    with open(run.requests, "ab") as file:
+        file.write(b"save\n")
+    until(lambda: not processes_of(place.folder), 30)
+    _, out, _ = place.call("runs", "--json")
+    [told] = json.loads(out)["runs"]
+    assert (told["state"], told["checkpoint"]) == ("finished", str(place.output / "cat" / "cat.safetensors"))
+
+
 class Endless:
     """A run that does not end, while somebody presses Ctrl-C each time it is waited for."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from .. import places
 from ..contracts import Sentence, say
 from ..report.wording import words
+from ..run.ai_toolkit import settle
 from ..run.holding import RunInUse
 from ..run.store import Run, Store
 from .answers import FINISHED, InputError, peaks_as_json, print_json
@@ -19,6 +20,7 @@ from .answers import FINISHED, InputError, peaks_as_json, print_json
 def run(options: argparse.Namespace) -> int:
     """Answer; 0 whatever there is."""
     store = Store(settings=places.settings_file())
+    settle(store)  # what went on without anybody may have ended
     if options.doing in (None, "list"):
         return _list(store, options)
     try:
