@@ -52,12 +52,13 @@ class Graphs:
 
     @contextmanager
     def held(self, phase: str) -> Iterator[None]:
-        """The next runs stay in that phase."""
+        """The next runs stay in that phase; one that still does at the end is interrupted."""
         self.hold.write_text(phase, encoding="utf-8")
         try:
             yield
         finally:
             self.hold.unlink()
+            self.comfyui.call("/interrupt", {})
 
     def job(
         self, architecture: str = "sd1", change: Callable[[dict[str, Any]], None] = lambda _: None, **how: Any
