@@ -127,3 +127,22 @@ def test_a_locked_key_is_left_alone(files: tuple[Path, Path]) -> None:
     locked = ("--lock", "sample", "--lock", "train.disable_sampling", "--lock", "train.skip_first_sample")
     answer = json.loads(headroom("diagnose", "--json", "--log", files[0], "--job", files[1], *locked).stdout)
     assert not any(each["path"].startswith(("sample", "train.disable", "train.skip")) for each in answer["changes"])
+
+
+def test_a_call_loads_its_own_verb_only(files: tuple[Path, Path]) -> None:
+    program = (
+        "import sys\nfrom headroom.cli import main\n"
+        "main(sys.argv[1:])\n"
+        "print(sorted(name for name in sys.modules if name.startswith(('headroom.verbs.', 'headroom.run', "
+        "'headroom.setup', 'headroom.memory', 'subprocess', 'urllib.request', 'zipfile', 'tarfile'))), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "diagnose", "--log", str(files[0]), "--job", str(files[1]), "--json"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60)
+    assert run.stderr.decode().strip() == "['headroom.verbs.answers', 'headroom.verbs.diagnose']"
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "train", "runs", "doctor", "setup"])
+def test_every_verb_explains_itself_and_answers_in_both_languages(verb: str) -> None:
+    run = headroom(verb, "--help")
+    assert run.returncode == 0 and run.stderr == b""
+    assert b"--json" in run.stdout and b"--lang" in run.stdout and verb.encode() in headroom("--help").stdout
