@@ -175,6 +175,9 @@ def test_memory_that_only_the_probe_saw_is_a_warning_and_no_verdict() -> None:
     found = with_events(other, [event()])
     assert (found.cause, found.numbers) == ("not_memory", Numbers())
     assert [warning.key for warning in found.warnings] == ["warning.probe_saw_memory"]
+    assert with_events(found, [event()]) == found
+    filled = with_events(diagnosis(), [event(numbers={"requested_gib": 2.0})])
+    assert filled.numbers.requested_gib == 2.0 and with_events(filled, [event()]) == filled
 
 
 @pytest.mark.parametrize("numbers", [None, [], "text", {"requested_gib": "2", "other": 3}])

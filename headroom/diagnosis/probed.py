@@ -25,7 +25,7 @@ def with_events(diagnosis: Diagnosis, events: Sequence[Event]) -> Diagnosis:
     phase: Stage = next((stage for stage in get_args(Stage) if stage == last.keys.get("phase")), "unknown")
     if not diagnosis.memory_failure or diagnosis.cause != "vram":
         told = say("warning.probe_saw_memory", phase=say(f"stage.{phase}"), line=last.seq)
-        return replace(diagnosis, warnings=(*diagnosis.warnings, told))
+        return diagnosis if told in diagnosis.warnings else replace(diagnosis, warnings=(*diagnosis.warnings, told))
     if diagnosis.numbers != Numbers() or diagnosis.stage not in (phase, "unknown"):
         return diagnosis
     message = str(last.keys.get("message", "")).strip().splitlines()

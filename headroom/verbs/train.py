@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import places
 from ..contracts import Budget, Change, Job, RunResult, Sentence, say
+from ..diagnosis.probed import with_events
 from ..job import read_job_file
 from ..job.outputs import save_roots, with_another_folder
 from ..memory.budgeting import default_budget
@@ -21,6 +22,7 @@ from ..report.report import as_json, change_as_json, report
 from ..report.wording import words
 from ..run.ai_toolkit import AiToolkit
 from ..run.ai_toolkit_run import AiToolkitRun
+from ..run.events import read_events
 from ..run.gpu_lock import GpuBusy
 from ..run.here import engine_here
 from ..run.holding import RunInUse
@@ -120,7 +122,8 @@ def _follow(begun: AiToolkitRun, following: Following, shows: bool) -> Counter[s
 def _recovery(job: Job, result: RunResult, lang: Any) -> Recovery | None:
     if result.diagnosis is None:
         return None
-    return Recovery(job, result.diagnosis, correct(job, result.diagnosis, comments=lang))
+    diagnosis = with_events(result.diagnosis, read_events(Path(result.folder, "events.jsonl")))
+    return Recovery(job, diagnosis, correct(job, diagnosis, comments=lang))
 
 
 def _before(begun: AiToolkitRun, changes: tuple[Change, ...], earlier: bool) -> Iterator[Sentence]:
