@@ -218,6 +218,19 @@ def test_a_branch_or_a_short_commit_will_do(repository: tuple[Path, str, str], t
         assert sources.commit_of(fetched(tmp_path / f"work{number}", folder, asked)) == found, asked
 
 
+def test_what_was_fetched_is_taken_again_for_the_same_wish_only(
+    repository: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    folder, first, second = repository
+    place = setup.Workplace(tmp_path / "work", nothing, never)
+    place.folder.mkdir()
+    files = sources.fetch(sources.Origin.asked(str(folder), first), place)
+    write(files, {"mark": "not fetched again"})
+    assert (sources.fetch(sources.Origin.asked(str(folder), first), place) / "mark").exists()
+    assert sources.commit_of(sources.fetch(sources.Origin.asked(str(folder), None), place)) == second
+    assert not (files / "mark").exists()
+
+
 def test_without_a_source_the_pinned_commit_is_asked_for() -> None:
     pinned = load("ai_toolkit")
     assert sources.Origin.asked(None, None) == sources.Origin(pinned["repository"], pinned["commit"])

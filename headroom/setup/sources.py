@@ -56,7 +56,7 @@ def fetch(origin: Origin, place: Workplace) -> Path:
     What an earlier setup fetched whole of the same origin is taken as it is. Raises SetupError.
     """
     folder = place.folder / "sources"
-    if recognise(folder) and all(noted(folder).get(name) == value for name, value in asdict(origin).items() if value):
+    if recognise(folder) and all(noted(folder).get(name) == value for name, value in asdict(origin).items()):
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     place.tell(Progress("source", detail=origin.source))
