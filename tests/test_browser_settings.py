@@ -214,6 +214,9 @@ def test_the_settings_speak_chinese(open_page: Callable[..., Page], frontend: st
 
 
 GPU = {"index": 0, "uuid": "GPU-5b2c8f0e", "name": "NVIDIA L40S", "total_gib": 44.99, "free_gib": 30.0, "card": None}
+WITHIN_ITS_NODE = (
+    "body => body.getBoundingClientRect().bottom <= body.closest('.headroom-panel').getBoundingClientRect().bottom + 1"
+)
 NODE = {
     "now": "NVIDIA L40S: 30 GiB free now.",
     "budget": "Budget: 44 GiB.",
@@ -234,6 +237,8 @@ def test_a_budget_node_shows_its_card_while_it_can_be_seen(
     page = open_page(nodes_2=nodes_2)
     page.add("HeadroomMemoryBudget")
     page.page.wait_for_selector(".headroom-card >> text=NVIDIA GPU")  # the server's own answer: there is none here
+    page.shot(f"budget-no-gpu-{frontend or 'own'}")
+    assert page.page.locator(".headroom-body").evaluate(WITHIN_ITS_NODE)
     asked: list[str] = []
 
     def answer(route: Any) -> None:
@@ -242,7 +247,8 @@ def test_a_budget_node_shows_its_card_while_it_can_be_seen(
 
     page.page.route("**/headroom/gpus*", answer)
     page.page.wait_for_selector(".headroom-card >> text=Budget: 44 GiB.")
-    page.shot(f"budget-{frontend or 'own'}-{'nodes2' if nodes_2 else 'classic'}")
+    page.shot(f"budget-{frontend or 'own'}")
+    assert page.page.locator(".headroom-body").evaluate(WITHIN_ITS_NODE)
     set_widget = "([name, value]) => { window.app.graph.nodes[0].widgets.find(w => w.name === name).value = value; }"
     assert "0: NVIDIA L40S" in page.page.evaluate(
         "window.app.graph.nodes[0].widgets.find(w => w.name === 'gpu').options.values"
