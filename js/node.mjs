@@ -23,7 +23,7 @@ export const NODES = {
   HeadroomDataset: { paste: {}, drop: "folder", empty: "empty_dataset", size: [400, 0], reading: 150, least: 230 },
   HeadroomTraining: { paste: {}, empty: "empty_training", size: [400, 0], reading: 76, least: 92 },
   HeadroomSampling: { paste: {}, empty: "empty_sampling", size: [400, 0], reading: 76, least: 92 },
-  HeadroomMemoryBudget: { paste: {}, empty: "empty_budget", size: [400, 470], reading: 120 },
+  HeadroomMemoryBudget: { paste: {}, empty: "empty_budget", size: [400, 0], reading: 44, least: 150 },
   HeadroomLoadCheck: { paste: {}, empty: "empty_check", size: [440, 460], reading: 240 },
   HeadroomTrain: { paste: {}, empty: "empty_train", size: [480, 680], reading: 300 },
   HeadroomPreviewSample: { paste: {}, empty: "empty_preview", size: [480, 620], reading: 280 },

@@ -6,7 +6,7 @@ import { restored } from "./restoring.mjs";
 import { badge, diffLine, tone } from "./verdict.mjs";
 import { say } from "./words.mjs";
 
-const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts, run: runParts, facts: factsParts, built: builtParts };
+const RENDERERS = { diagnosis: diagnosisParts, job: jobParts, saved: savedParts, run: runParts, built: builtParts };
 
 /**
  * The elements for a panel's data. `page.fileUrl(file, subfolder)` gives the address of a file in the output folder,
@@ -125,14 +125,6 @@ function jobParts(panel) {
 function factsTable(rows) {
   const cells = rows.map(([name, value]) => element("tr", "", element("td", "headroom-key", name), element("td", "", value)));
   return element("table", "headroom-facts-table", element("tbody", "", ...cells));
-}
-
-function factsParts(panel) {
-  return [
-    element("div", "headroom-verdict headroom-good", element("p", "headroom-summary", panel.title)),
-    panel.facts.length ? factsTable(panel.facts) : null,
-    ...panel.warnings.map((text) => element("p", "headroom-note", text)),
-  ];
 }
 
 const RUN_TONES = { finished: "good", failed: "stop", cancelled: "unsure" };

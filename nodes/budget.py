@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from comfy_api.latest import io
 
-from .diagnosis import language_input
 from .errors import InputError, told_in
 from .language import languages
 from .run_train import checked
@@ -40,7 +39,6 @@ class HeadroomMemoryBudget(io.ComfyNode):
                     io.Float.Input("reserve_gib", default=_RESERVE_GIB, min=0.0, max=1000.0, step=0.1, optional=True),
                     io.Float.Input("host_ram_gib", default=0.0, min=0.0, max=100_000.0, step=1.0, optional=True),
                     io.Combo.Input("mode", options=list(MODES), default=MODES[0], optional=True),
-                    language_input(),
                 ],
                 outputs=[BudgetSocket.Output("budget")],
                 is_output_node=True,
@@ -60,19 +58,15 @@ class HeadroomMemoryBudget(io.ComfyNode):
         reserve_gib: float = _RESERVE_GIB,
         host_ram_gib: float = 0.0,
         mode: str = MODES[0],
-        language: str = "auto",
     ) -> io.NodeOutput:
         from ..headroom.memory.nvml import read_gpus
-        from .budget_panel import budget_panels
 
-        shown = languages(language)
-        with told_in(shown[0]):
+        with told_in(languages("auto")[0]):
             checked(unit=(unit, UNITS), mode=(mode, MODES))
             reading = read_gpus()
-            chosen = card_named(reading, gpu)
-            budget = granted(reading, chosen, vram, unit, reserve_gib)
+            budget = granted(reading, card_named(reading, gpu), vram, unit, reserve_gib)
         budget = replace(budget, host_ram_gib=host_ram_gib or None, enforce=mode == MODES[0])
-        return io.NodeOutput(CarriedBudget(budget), ui=budget_panels(budget, chosen, reading, shown))
+        return io.NodeOutput(CarriedBudget(budget))
 
 
 def label(gpu: Gpu) -> str:

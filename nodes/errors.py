@@ -28,13 +28,14 @@ class InputError(ValueError):
 
 @contextmanager
 def told_in(lang: str) -> Iterator[None]:
-    """What is wrong with an input or a job, raised inside, comes out as a ValueError in this language."""
+    """What is wrong with an input, a job or a budget, raised inside, comes out as a ValueError in this language."""
     from ..headroom.job import JobError
+    from ..headroom.memory.budgeting import BudgetError
     from ..headroom.report.wording import words
 
     try:
         yield
     except InputError as error:
         raise ValueError(error.told(lang)) from None
-    except JobError as error:
+    except (JobError, BudgetError) as error:
         raise ValueError(words(error.sentence, lang)) from None
