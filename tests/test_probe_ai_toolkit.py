@@ -231,3 +231,14 @@ def test_a_budget_below_the_training_peak_is_felt_before_the_first_step(
         assert [each.keys["step"] for each in ran.of("skipped")] == [1, 2, 3]
         assert ran.finished["steps"]["done"] == 3
         assert "OOM during training step 3 times in a row" in ran.log
+
+
+def test_a_largest_bucket_whose_captions_do_not_fit_is_told_with_its_files(toolkit: Toolkit, tmp_path: Path) -> None:
+    job = write_job(toolkit, tmp_path, "zimage")
+    job.write_text(job.read_text(encoding="utf-8").replace('"train": {', '"train": {"disable_sampling": true, '))
+    # The first text is that of no prompt, the second the dry step's.
+    ran = run_probe(toolkit, tmp_path, job, faults={"text": [2]})
+    (error,) = ran.of("out_of_memory")
+    assert (error.keys["phase"], error.keys["inside"], error.keys["bucket"]) == ("train", "text", [128, 128, 1])
+    assert [Path(file).suffix for file in error.keys["files"]] == [".png"]
+    assert ran.exit_code == 1 and ran.finished["steps"]["done"] == 0

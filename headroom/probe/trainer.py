@@ -101,7 +101,7 @@ class Trainer:
 
     def _after_load(self, process: Any, call: Callable[..., Any]) -> Any:
         self.control.check()
-        # SDTrainer.encode_static_prompt tries once more after whatever error.
+        # SDTrainer.encode_static_prompt tries once more after whatever error, while it caches.
         wrap(type(process.sd), "encode_prompt", self._encode)
         if self.phases.current == "load":
             self.phases.pass_by("load")
@@ -112,7 +112,8 @@ class Trainer:
         try:
             return call(*args, **kwargs)
         except Exception as error:
-            self.out_of_memory(error, "text")
+            if self.phases.current == "cache":  # elsewhere it reaches somebody who can tell more of it
+                self.out_of_memory(error, "text")
             raise
 
     def _prepare(self, process: Any, call: Callable[..., Any]) -> Any:

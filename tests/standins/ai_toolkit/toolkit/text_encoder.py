@@ -1,7 +1,7 @@
 """A small text encoder that reads bytes, in place of transformers'."""
 
 import torch
-from diffusers.model import ModelMixin, attend
+from diffusers.model import ModelMixin, attend, timestep_embedding
 from torch import nn
 from torch.nn import functional
 
@@ -33,7 +33,7 @@ class Layer(nn.Module):
 class TextEncoder(ModelMixin):
     def __init__(self, size=32, layers=2):
         super().__init__(size=size, layers=layers)
-        self.words, self.places = nn.Embedding(257, size), nn.Embedding(512, size)
+        self.size, self.words = size, nn.Embedding(257, size)
         self.layers = nn.ModuleList(Layer(size) for _ in range(layers))
         self.final_layer_norm = nn.LayerNorm(size)
 
@@ -42,7 +42,8 @@ class TextEncoder(ModelMixin):
         return self
 
     def forward(self, tokens):
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device).clamp(max=511))
+        places = timestep_embedding(torch.arange(tokens.shape[1], device=tokens.device), self.size)
+        x = self.words(tokens) + places.to(self.dtype)
         for layer in self.layers:
             x = self.block(layer, x)
         return self.final_layer_norm(x)
