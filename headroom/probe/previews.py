@@ -18,6 +18,10 @@ from .wrapping import wrap
 Told = Callable[[BaseException, str], "str | None"]
 
 
+class Stopping(Exception):
+    """Nobody waits for the rest of the previews."""
+
+
 class Previews:
     """The hooks of one pass of previews: ``BaseSDTrainProcess.sample`` and what it calls."""
 
@@ -38,6 +42,8 @@ class Previews:
         reason = None
         try:
             result = call(*args, **kwargs)
+        except Stopping:
+            reason, result = "the run was asked to stop", None
         except Exception as error:
             reason = self.out_of_memory(error, "prepare")
             if reason is None:
@@ -103,7 +109,7 @@ class Previews:
         """The preview as asked, else smaller where there is no room or it runs out; None where that fails too."""
         index, asked = self._items.index(item), _size(item)
         if self.stopping():
-            return self._leave_out(index, item, "the run was asked to stop")
+            raise Stopping
         for size in (asked, smaller(asked, self._multiple(), _frame_step(pipeline))):
             if size is None:
                 break
@@ -121,11 +127,9 @@ class Previews:
                 release()
             self._reasons[index] = reason
         item.width, item.height, item.num_frames = asked.width, asked.height, asked.frames
-        return self._leave_out(index, item, self._reasons[index])
-
-    def _leave_out(self, index: int, item: Any, reason: str) -> None:
-        self._tell(index, item, "skipped", reason)
+        self._tell(index, item, "skipped", self._reasons[index])
         item.save_image_atomic = item.save_image = item.log_image = _nothing
+        return None
 
     def _short(self, size: Size) -> str | None:
         """Why a preview need not be tried: it took more than there is now. What it takes may be unknown."""
