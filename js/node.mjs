@@ -2,7 +2,7 @@
 
 import { button, element } from "./elements.mjs";
 import { dropArea } from "./dropping.mjs";
-import { liveParts } from "./live.mjs";
+import { goesOn, liveParts } from "./live.mjs";
 import { panelParts } from "./panel.mjs";
 import { askForText } from "./paste.mjs";
 import { remember } from "./restoring.mjs";
@@ -65,6 +65,7 @@ export function attach(node, page) {
   /** A run of this node goes on, or is over: what the server told last. */
   node.headroomLive = (told) => {
     live.replaceChildren(...liveParts(told, page.sampleUrl));
+    if (goesOn(told)) body.replaceChildren(); // what stands there is of an earlier run, or says to begin one
     if (told.panels) show(told.panels);
   };
 

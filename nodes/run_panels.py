@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..headroom.contracts import Budget, Event, Sentence, say
+from ..headroom.contracts import Budget, Diagnosis, Event, Sentence, say
 from ..headroom.report.masking import masked
 from ..headroom.report.report import advice_of, change_line, summary_of
 from ..headroom.report.wording import words
@@ -17,7 +17,7 @@ from .run_outputs import last_previews
 from .run_status import below
 
 _MOST_SAMPLES = 8
-_MOST_LINES = 3
+_MOST_LINES, _LONGEST_LINE = 2, 160
 _PHASES = ("load", "cache", "baseline_sample", "train", "sample", "save")
 
 
@@ -34,7 +34,7 @@ def run_panel(
     def label(key: str) -> str:
         return words(say(f"node.run.{key}"), lang)
 
-    told = [summary_of(result.diagnosis, lang), words(advice_of(result.diagnosis), lang)] if result.diagnosis else []
+    told = [summary_of(result.diagnosis, lang), words(_advice(result.diagnosis), lang)] if result.diagnosis else []
     if result.outcome == "failed" and result.diagnosis is None:
         told.append(text(say("node.run.short_of", what=[say(f"node.run.want.{each}") for each in run.short_of])))
     return {
@@ -43,9 +43,9 @@ def run_panel(
         "outcome": result.outcome,
         "title": text(_title(run, kept)),
         "told": [masked(each) for each in told],
-        "lines": [masked(each.text[:300]) for each in (result.diagnosis.evidence if result.diagnosis else ())][
-            :_MOST_LINES
-        ],
+        "lines": [
+            masked(each.text[:_LONGEST_LINE]) for each in (result.diagnosis.evidence if result.diagnosis else ())
+        ][:_MOST_LINES],
         "facts": [[label(key), masked(words(value, lang))] for key, value in _facts(run, kept, loras, events)],
         "peaks_head": [label(key) for key in ("peak", "vram", "ram")],
         "peaks": _peaks(run.budget, result.peaks, lang),
@@ -66,6 +66,11 @@ def as_text(panel: dict[str, Any]) -> str:
     if panel["changes"]:
         lines += ["", panel["changes_title"], *(f"  {each}" for each in panel["changes"])]
     return "\n".join([*lines, *([""] if panel["warnings"] else []), *panel["warnings"]]).strip() + "\n"
+
+
+def _advice(diagnosis: Diagnosis) -> Sentence:
+    """What to do; the job that is changed for it comes out of the classifier, not here."""
+    return say("node.run.ask_classifier") if diagnosis.advice == "change_job" else advice_of(diagnosis)
 
 
 def _title(run: AiToolkitRun, kept: bool) -> Sentence:
