@@ -48,7 +48,9 @@ def run_pages(browser: Any, standin_graphs: Graphs) -> Iterator[Callable[[bool],
             page.listen()
             page.open()
             opened[nodes_2] = (context, page)
-        return opened[nodes_2][1]
+        page = opened[nodes_2][1]
+        page.page.bring_to_front()  # a page behind another is not drawn
+        return page
 
     yield start
     for context, _ in opened.values():
