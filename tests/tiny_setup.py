@@ -27,6 +27,7 @@ FILES = {
     "version.py": f'VERSION = "{VERSION}"\n',
     "toolkit/__init__.py": "",
     "jobs/__init__.py": "",
+    "jobs/process/__init__.py": "",
     "README.md": "pip3 install torch==1.0.0 torchvision==1.0.0 torchaudio==1.0.0\n",
     "requirements.txt": "tiny_requirement\n",
 }
