@@ -3,7 +3,8 @@
 ``python benchmarks/probe_overhead.py [--pairs 5] [--steps 200] [--architecture zimage]``, with the Python of the tests.
 It is run on what HEADROOM_AI_TOOLKIT and HEADROOM_AI_TOOLKIT_PYTHON name, else on the tests' stand-in. A step is
 the time from the begin of one to the begin of the next, by the wall and of the processor: the second is what a machine
-with other work can still say. Of each run the median counts, of the pairs the median ratio.
+with other work can still say. Of each run the median counts, of the pairs the median ratio. In a further run of each
+pair the probe's hooks see every second step alone, so that both kinds of step had the same machine.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 TRAINER = "extensions_built_in.sd_trainer.SDTrainer"
 VARIANTS = {"without": None, "with": (), "metered": ("--meter",)}
+ALTERNATING = "HEADROOM_ALTERNATING"
 
 
 def timed(times: Path, program: str, arguments: list[str]) -> None:
@@ -43,7 +45,26 @@ def timed(times: Path, program: str, arguments: list[str]) -> None:
 
         module.SDTrainer.hook_train_loop = hook_train_loop
 
-    after_import(TRAINER, watch)
+    def alternate(wrapping: Any) -> None:
+        """Let the probe's hooks see every second step alone."""
+        wrapped = wrapping._wrapped
+
+        def either(method: Any, *more: Any) -> Any:
+            seen = wrapped(method, *more)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if method.__name__ == "hook_train_loop":
+                    begun.append((time.perf_counter(), time.process_time()))
+                return (method if begun and len(begun) % 2 == 0 else seen)(*args, **kwargs)
+
+            return call
+
+        wrapping._wrapped = either
+
+    if ALTERNATING in os.environ:
+        after_import("headroom_probe.wrapping", alternate)
+    else:
+        after_import(TRAINER, watch)
     sys.path.remove(str(ROOT))
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = [program, *arguments]
@@ -53,8 +74,10 @@ def timed(times: Path, program: str, arguments: list[str]) -> None:
         times.write_text(json.dumps(begun), encoding="utf-8")
 
 
-def seconds_per_step(toolkit: Any, folder: Path, architecture: str, steps: int, variant: str) -> list[float]:
-    """The medians of one run, by the wall and of the processor, its first steps left out."""
+def seconds_per_step(
+    toolkit: Any, folder: Path, architecture: str, steps: int, variant: str, alternating: bool = False
+) -> list[list[float]]:
+    """The steps of one run, by the wall and of the processor, its first six left out."""
     from toolkits import ENVIRONMENT, PROBE, job_data
 
     folder.mkdir()
@@ -72,7 +95,7 @@ def seconds_per_step(toolkit: Any, folder: Path, architecture: str, steps: int, 
     done = subprocess.run(
         [str(toolkit.python), __file__, "--timed", str(times), program, *arguments],
         cwd=toolkit.folder,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT, **({ALTERNATING: "1"} if alternating else {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -80,10 +103,7 @@ def seconds_per_step(toolkit: Any, folder: Path, architecture: str, steps: int, 
     )
     begun = json.loads(times.read_text(encoding="utf-8"))
     assert done.returncode == 0 and len(begun) == steps, done.stdout[-2000:] + done.stderr[-2000:]
-    return [
-        statistics.median(later - earlier for earlier, later in itertools.pairwise(each))
-        for each in zip(*begun[5:], strict=True)
-    ]
+    return [[later - earlier for earlier, later in itertools.pairwise(each)] for each in zip(*begun[6:], strict=True)]
 
 
 def hooks_alone(folder: Path, steps: int = 5000) -> float:
@@ -141,7 +161,12 @@ def main() -> None:
             # Forward and backward in turn, so that a machine that gets slower favours none.
             for variant in list(VARIANTS)[:: 1 if pair % 2 == 0 else -1]:
                 run = Path(folder) / f"{variant}{pair}"
-                seconds[variant].append(seconds_per_step(toolkit, run, given.architecture, given.steps, variant))
+                clocks = seconds_per_step(toolkit, run, given.architecture, given.steps, variant)
+                seconds[variant].append([statistics.median(each) for each in clocks])
+        alternating = [
+            seconds_per_step(toolkit, Path(folder) / f"both{pair}", given.architecture, given.steps, "with", True)
+            for pair in range(given.pairs)
+        ]
         hooks = hooks_alone(Path(folder))
     print(f"{toolkit.name}, {given.architecture}: {given.pairs} pairs of {given.steps} steps")
     for clock, name in enumerate(("by the wall", "processor")):
@@ -154,6 +179,10 @@ def main() -> None:
                 f"({min(each) * 1000:.2f} to {max(each) * 1000:.2f}), "
                 f"ratio {statistics.median(ratios):.4f} ({ratios[0]:.4f} to {ratios[-1]:.4f})"
             )
+        # The first of those that are left is one that the hooks saw.
+        turns = sorted(statistics.median(run[clock][0::2]) / statistics.median(run[clock][1::2]) for run in alternating)
+        print(f"{name:11} every second step of a run with: ratio {statistics.median(turns):.4f} "
+              f"({turns[0]:.4f} to {turns[-1]:.4f})")  # fmt: skip
     share = hooks / min(processor for _, processor in seconds["without"])
     print(f"the hooks alone: {hooks * 1000:.3f} ms of processor time a step, {share:.2%} of the fastest step without")
 
