@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ from graph_server import Graphs
 
 pytestmark = [pytest.mark.comfyui, pytest.mark.browser]
 BUILD = """
-({nodes, links}) => {
+({nodes, links, first}) => {
     const graph = window.app.graph;
     graph.clear();
     graph.id = crypto.randomUUID();
-    const made = nodes.map(({type, pos, values}) => {
+    const made = nodes.map(({type, pos, values}, at) => {
         const node = window.LiteGraph.createNode(type);
+        node.id = first + at;
         node.pos = pos;
         graph.add(node);
         for (const widget of node.widgets ?? []) if (widget.name in values) widget.value = values[widget.name];
@@ -32,6 +34,7 @@ BUILD = """
 }
 """
 NOW = ".headroom-now"
+_first_ids = count(100, 100)
 SLOWEST = 90_000
 
 
@@ -58,8 +61,11 @@ def run_pages(browser: Any, standin_graphs: Graphs) -> Iterator[Callable[[bool],
 
 
 def build(page: Page, nodes: list[dict[str, Any]], links: list[list[Any]]) -> list[int]:
-    """A graph of these nodes and links (from, output, to, input)."""
-    return page.page.evaluate(BUILD, {"nodes": nodes, "links": links})
+    """A graph of these nodes and links (from, output, to, input).
+
+    Its node ids are new: Nodes 2.0 keeps showing a node of the graph before under an id that is used again.
+    """
+    return page.page.evaluate(BUILD, {"nodes": nodes, "links": links, "first": next(_first_ids)})
 
 
 def node(kind: str, at: tuple[int, int], **values: Any) -> dict[str, Any]:
