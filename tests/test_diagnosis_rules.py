@@ -39,6 +39,12 @@ def judged(log: str, batch: int | None = None, **known) -> Diagnosis:
 FULL = "Including non-PyTorch memory, this process has 23.20 GiB memory in use. Of the allocated memory 21.87 GiB is allocated by PyTorch, and 0.91 GiB is reserved by PyTorch but unallocated."
 
 
+def test_what_bitsandbytes_lacks_without_a_gpu_is_the_cause_of_nothing() -> None:
+    line = "Failed to load CPU gemm_4bit_forward from kernels-community: No module named 'kernels'. Please make sure you already `pip install kernels` and the kernels >= 0.11.1"
+    assert judged(line).cause == judged("loading the model").cause
+    assert judged(f"{line}\nOSError: [Errno 28] No space left on device").cause == "disk"
+
+
 @pytest.mark.parametrize(
     ("log", "cause", "advice"),
     [

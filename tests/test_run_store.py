@@ -191,6 +191,17 @@ def test_a_finished_run_whose_checkpoint_is_not_as_it_was_is_not_found(store: St
     assert store.finished("same") is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system with named pipes")
+def test_a_pipe_among_the_pictures_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"picture")
+    job = read_job(json.dumps({"job": "extension", "config": {"name": "x", "process": [{"datasets": [{"folder_path": str(folder)}]}]}}))
+    before = fingerprint(job)
+    os.mkfifo(folder / "b.png")
+    assert fingerprint(job) == before
+
+
 def test_the_pair_of_two_experts_is_known_again_by_both_files(tmp_path: Path) -> None:
     pair = tmp_path / "wan.safetensors"  # as AI Toolkit prints it; the files are called otherwise
     for part in ("high", "low"):

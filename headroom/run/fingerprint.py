@@ -65,8 +65,8 @@ def _files(place: Path) -> Iterator[tuple[Path, str]]:
         for folder, folders, names in os.walk(place):
             folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
             for name in sorted(names):
-                if not name.startswith("."):
-                    file = Path(folder, name)
+                file = Path(folder, name)
+                if not name.startswith(".") and file.is_file():  # a pipe would be waited for
                     yield file, file.relative_to(place).as_posix()
 
 
