@@ -196,7 +196,7 @@ def test_a_pipe_among_the_pictures_is_not_waited_for(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "a.png").write_bytes(b"picture")
-    job = read_job(json.dumps({"job": "extension", "config": {"name": "x", "process": [{"datasets": [{"folder_path": str(folder)}]}]}}))
+    job = read_job(json.dumps({"job": "extension", "config": {"name": "x", "process": [{"type": "sd_trainer", "datasets": [{"folder_path": str(folder)}]}]}}))
     before = fingerprint(job)
     os.mkfifo(folder / "b.png")
     assert fingerprint(job) == before
