@@ -106,9 +106,9 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pages(browser: Any, serve: Callable[[str | None], ComfyUI]) -> Iterator[Callable[..., Page]]:
-    """A page for each way of showing ComfyUI, opened once."""
+    """A page for each way of showing ComfyUI, opened once a file: open pages go on drawing, and slow what comes after."""
     opened: dict[tuple[str | None, bool, str], tuple[Any, Page]] = {}
 
     def start(frontend: str | None, nodes_2: bool, locale: str) -> Page:
