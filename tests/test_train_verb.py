@@ -248,6 +248,17 @@ def test_ctrl_c_ends_the_run_and_keeps_what_it_had(place: Place) -> None:
     assert run.state == "cancelled"
 
 
+def test_a_cancelled_run_says_whether_the_job_goes_on_from_it(place: Place) -> None:
+    for resume in ("resume", "fresh"):
+        program = place.start("train", "--job", place.job("wait"), "--lang", "en", "--resume", resume)
+        waiting(program, place)
+        os.killpg(program.pid, signal.SIGINT)
+        out = program.communicate(timeout=30)[0].decode()
+        assert "Cancelled after step" in out and ("goes on from that checkpoint" in out) is (resume == "resume")
+        for log in (place.folder / "runs").glob("*/*/log.txt"):
+            log.unlink()
+
+
 def test_a_second_ctrl_c_does_not_wait_for_a_trainer_that_will_not_end(place: Place) -> None:
     program = place.start("train", "--job", place.job("stubborn"), "--lang", "en")
     waiting(program, place)

@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         return _CODES[result.outcome]
     for sentence in _after(result, begun, previews):
         print(words(sentence, lang))
+    if result.outcome == "cancelled" and result.checkpoint and not changes:
+        print(words(say("train.goes_on"), lang))
     if found:
         print("\n" + report(found, lang), end="")
         if found.correction.changes:
