@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from headroom.contracts import say
+from headroom.report.wording import words
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCALES = ROOT / "locales"
 FILES = sorted(path.name for path in (LOCALES / "en").glob("*.json"))
@@ -55,3 +58,11 @@ def test_every_node_has_a_help_page_in_both_languages() -> None:
     for node in json.loads((LOCALES / "en" / "nodeDefs.json").read_text(encoding="utf-8")):
         for page in (ROOT / "js" / "docs" / f"{node}.md", ROOT / "js" / "docs" / node / "zh.md"):
             assert page.read_text(encoding="utf-8").startswith("# "), page
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0.0, "0"), (23.504, "23.5"), (1.0, "1"), (0.1, "0.1"), (0.02, "0.02"), (0.0137, "0.014"), (0.000073, "0.000073")],
+)
+def test_a_small_size_is_not_told_as_nothing(number: float, shown: str) -> None:
+    assert words(say("node.run.gib", gib=number)).startswith(f"{shown} ")

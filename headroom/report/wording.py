@@ -23,12 +23,20 @@ def _shown(value: Any, lang: str) -> Any:
     if isinstance(value, Sentence):
         return words(value, lang)
     if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
+        return _number(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return ", ".join(str(_shown(item, lang)) for item in value)
     return value
+
+
+def _number(value: float) -> str:
+    """Two decimals; below a tenth, two digits that say something, down to a millionth (a GiB's KiB)."""
+    for decimals in (2, 3, 4, 5, 6):
+        if value == 0 or abs(value) >= 10 ** (1 - decimals):
+            return f"{value:.{decimals}f}".rstrip("0").rstrip(".")
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def known_key(key: str) -> bool:
