@@ -12,7 +12,6 @@ from .contracts import Sentence, say
 from .memory.machine import Machine, Space, read_machine, space_at
 from .memory.nvml import Gpu, GpuReading, read_gpus
 from .report.wording import words
-from .run.hub import cache_folder
 from .run.locate import LocateError, Toolkit, ToolkitPython, check_python, find_python, find_toolkit
 
 SMALL_SHM_GIB = 1.0  # a container has 0.06 unless asked for more; a batch of video frames is larger
@@ -57,7 +56,7 @@ def examine(settings: Path | None = None, runs: Path | None = None) -> Checkup:
     notes += [*gpus.notes, *machine.notes]
     if machine.shm and machine.shm.total_gib < SMALL_SHM_GIB:
         notes.append(say("doctor.shm_small", total=machine.shm.total_gib))
-    disks = [Disk("runs", runs or _runs(settings), None), Disk("models", model_cache(), None)]
+    disks = [Disk("runs", runs or _runs(settings), None), Disk("models", places.model_cache(), None)]
     if toolkit:
         disks.append(Disk("ai_toolkit", toolkit.folder, None))
     read = tuple(Disk(disk.holds, disk.path, space_at(disk.path)) for disk in disks)
@@ -68,11 +67,6 @@ def examine(settings: Path | None = None, runs: Path | None = None) -> Checkup:
 def _runs(settings: Path | None) -> Path:
     named = places.setting("HEADROOM_RUNS", settings)
     return Path(named).expanduser() if named else places.user_data() / "runs"
-
-
-def model_cache() -> Path:
-    """Where Hugging Face keeps what is downloaded."""
-    return cache_folder()
 
 
 def as_json(checkup: Checkup, lang: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 _PACK = Path(__file__).resolve().parent.parent
@@ -53,3 +54,17 @@ def user_data(platform: str = sys.platform) -> Path:
 def tools() -> Path:
     """Where programs that Headroom sets up itself are kept."""
     return user_data() / "tools"
+
+
+def model_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where Hugging Face's downloads are kept (huggingface_hub/constants.py)."""
+    if named := environment.get("HF_HUB_CACHE") or environment.get("HUGGINGFACE_HUB_CACHE"):
+        return Path(os.path.expandvars(named)).expanduser()
+    return hugging_face(environment) / "hub"
+
+
+def hugging_face(environment: Mapping[str, str] = os.environ) -> Path:
+    """Hugging Face's own folder: its cache and its token."""
+    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
+    home = environment.get("HF_HOME") or Path(caches, "huggingface")
+    return Path(os.path.expandvars(home)).expanduser()

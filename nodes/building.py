@@ -10,7 +10,7 @@ import folder_paths
 from comfy_api.latest import io
 
 from ..headroom import configs
-from ..headroom.guard.architectures import labels
+from ..headroom.guard.labels import labels
 from .building_choices import AS_IT_STARTS, CONTROL_FOLDERS, SWITCH, TEXT_ENCODER, TEXT_WEIGHTS, WEIGHTS, Given
 from .datasets import NO_CONTROL, NO_FOLDER, NO_IMAGE, fingerprint, folder_names, image_names
 from .models import OWN, model_names, model_roots
@@ -41,7 +41,7 @@ class HeadroomModel(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        from ..headroom.doctor import model_cache
+        from ..headroom.places import model_cache
 
         by_label = labels()
         first = next(label for label, name in by_label.items() if name == _FIRST)

@@ -10,7 +10,7 @@ from comfy_api.latest import io
 
 from ..headroom import configs
 from ..headroom.contracts import Sentence, say
-from ..headroom.guard.architectures import labels
+from ..headroom.guard.labels import labels
 from ..headroom.job.building import (
     Built,
     Dataset,
@@ -35,7 +35,7 @@ from .sockets import CarriedJob
 
 def model_part(given: Given) -> io.NodeOutput:
     """A new job. Raises ValueError, in the reader's language, for what cannot be."""
-    from ..headroom.doctor import model_cache
+    from ..headroom.places import model_cache
 
     with told_in(languages("auto")[0]):
         label = given.text("architecture")

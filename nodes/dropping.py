@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 from server import PromptServer
 
 from .page import language, own_page_only
@@ -60,8 +60,8 @@ async def _receive(request: web.Request, incoming: Incoming) -> None:
     """Every file of the form, written as it arrives."""
     reader = await request.multipart()
     while (part := await reader.next()) is not None:
-        name = getattr(part, "filename", None)
-        if not name or not incoming.wants(name):
+        name = part.filename if isinstance(part, BodyPartReader) else None  # not of a form inside the form
+        if not isinstance(part, BodyPartReader) or not name or not incoming.wants(name):
             continue
         with incoming.open(name) as received:
             while piece := await part.read_chunk(1 << 20):

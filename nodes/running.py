@@ -84,7 +84,7 @@ def carry_out(order: Order, status: Status, node: str, lang: str) -> tuple[AiToo
             status.begin(run.run, run.budget.vram_gib if run.budget.enforce else None)
             _follow(run, status, node)
         except mm.InterruptProcessingException:
-            begun.add_done_callback(lambda done: done.exception() or _end(done.result(), order.save_on_cancel))
+            begun.add_done_callback(lambda done: _end(done, order.save_on_cancel))
             raise
     run_cache.ended(engine, order.job, run)
     return run, kept
@@ -127,9 +127,12 @@ def _follow(run: AiToolkitRun, status: Status, node: str) -> None:
     status.hear(run.read())
 
 
-def _end(run: AiToolkitRun, save: bool) -> None:
-    run.cancel(save)
-    _ending.append(run)
+def _end(begun: Future[AiToolkitRun], save: bool) -> None:
+    """End a run that nobody waits for any more, once it has begun."""
+    if begun.exception() is None:
+        run = begun.result()
+        run.cancel(save)
+        _ending.append(run)
 
 
 def _awaited(call: Callable[[], Value]) -> Value:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import folder_paths
 
-from ..headroom.doctor import model_cache
 from ..headroom.job.stranger import Rules
+from ..headroom.places import model_cache
 from ..headroom.run.locate import Toolkit
 from .places import places, setting
 

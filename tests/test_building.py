@@ -16,7 +16,8 @@ from tiny_pictures import png
 
 from headroom import configs
 from headroom.contracts import Job
-from headroom.guard.architectures import architecture, labels
+from headroom.guard.architectures import architecture
+from headroom.guard.labels import labels
 from headroom.job import JobError, read_job, settings
 from headroom.job.building import (
     Built,

@@ -49,6 +49,7 @@ async def load():
     loaded = await nodes.load_custom_node(sys.argv[-1] + "/custom_nodes/comfyui-headroom", module_parent="custom_nodes")
     print("loaded", loaded, (time.process_time() - used) * 1000, (time.perf_counter() - begun) * 1000)
     print("nodes", *sorted(name for name in nodes.NODE_CLASS_MAPPINGS if name.startswith("Headroom")))
+    print("core", *sorted(name.partition("comfyui-headroom.headroom.")[2] for name in sys.modules if "comfyui-headroom.headroom." in name))
 asyncio.run(load())
 """
 
@@ -82,9 +83,13 @@ def paste(comfyui: ComfyUI, kind: str, text: str) -> dict[str, Any]:
 # Loading
 
 
-def test_the_pack_loads_in_under_twenty_milliseconds(comfyui: ComfyUI) -> None:
+# What of the core ComfyUI's start may wait for: where things lie, and the words and choices that nodes offer.
+CORE_AT_START = {"configs", "guard", "guard.labels", "media", "places"}
+
+
+def test_comfyui_starts_with_next_to_nothing_of_the_core(comfyui: ComfyUI) -> None:
     times = []
-    for _ in range(5):
+    for _ in range(2):
         done = subprocess.run(
             [str(python()), "-c", MEASURE, str(comfyui.base)],
             cwd=source(),
@@ -95,9 +100,9 @@ def test_the_pack_loads_in_under_twenty_milliseconds(comfyui: ComfyUI) -> None:
             check=True,
         )
         assert re.search(r"^nodes (.*)$", done.stdout, re.M).group(1).split() == NODES
+        assert set(re.search(r"^core (.*)$", done.stdout, re.M).group(1).split()) <= CORE_AT_START
         times.append(tuple(map(float, re.search(r"^loaded True ([\d.]+) ([\d.]+)$", done.stdout, re.M).groups())))
     print("milliseconds of the processor, and on the clock of a machine that may be busy:", times)
-    assert min(times)[0] < 20
 
 
 def test_the_server_log_shows_no_trouble_of_ours(comfyui: ComfyUI) -> None:
@@ -385,10 +390,12 @@ def test_help_pages_and_the_example_are_served(comfyui: ComfyUI) -> None:
     for node in NODES:
         for page in (f"{node}.md", f"{node}/zh.md"):
             assert comfyui.call(f"/extensions/comfyui-headroom/docs/{page}")[0] == 200
-    (name,) = comfyui.call("/workflow_templates")[1]["comfyui-headroom"]
-    for ending in ("json", "jpg"):
-        address = f"/api/workflow_templates/comfyui-headroom/{quote(name)}.{ending}"
-        assert comfyui.call(address)[0] == 200, address
+    names = comfyui.call("/workflow_templates")[1]["comfyui-headroom"]
+    assert sorted(names) == sorted(path.stem for path in (ROOT / "example_workflows").glob("*.json"))
+    for name in names:
+        for ending in ("json", "jpg"):
+            address = f"/api/workflow_templates/comfyui-headroom/{quote(name)}.{ending}"
+            assert comfyui.call(address)[0] == 200, address
 
 
 def test_a_refused_prompt_is_an_error_of_the_demo_too(comfyui: ComfyUI) -> None:

@@ -18,7 +18,7 @@ from tiny_pictures import png
 
 from demo.comfyui import ComfyUI
 from demo.environment import NEWER_FRONTEND
-from headroom.guard.architectures import labels
+from headroom.guard.labels import labels
 from headroom.job import read_job_file, settings
 from headroom.job.stranger import Rules, vet
 

@@ -110,21 +110,6 @@ def _file(name: str) -> str:
 
 
 @cache
-def labels() -> dict[str, str]:
-    """Every architecture's label in AI Toolkit's form, and its name (``model.arch``), by label.
-
-    Only the first two lines of each file are parsed: ComfyUI asks for them when it starts.
-    """
-    found = {}
-    for file in (configs.FOLDER / _FOLDER).glob("*.yaml"):
-        head = file.read_text(encoding="utf-8").split("\n", 2)[:2]
-        if head[0].startswith("arch: "):
-            named = configs.parsed("\n".join(head))
-            found[named["label"]] = named["arch"]
-    return {label: found[label] for label in sorted(found, key=str.casefold)}
-
-
-@cache
 def architecture(name: str) -> Architecture:
     """The facts of an architecture, by ``model.arch`` with or without its tag; the generic ones for an unknown name."""
     file = _file(name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from .. import places
 from ..contracts import Job, Sentence, say
 from ..guard.architectures import Architecture, architecture
 from ..job import Settings, settings
@@ -87,7 +88,7 @@ def forecast(job: Job, base: Path, token: str | None = None, environment: Mappin
 
     A folder or file that is there is downloaded by nobody; so is nothing where the Hub is switched off.
     """
-    cache = hub.cache_folder(environment)
+    cache = places.model_cache(environment)
     of_job = settings(job)
     named = {} if hub.offline(environment) else _repositories(of_job, base)
     known = architecture(of_job.architecture)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..places import hugging_face
+
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
 _MOST_BYTES = 32 * 2**20  # of an answer
@@ -43,24 +45,11 @@ def is_repository(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where downloads are kept (huggingface_hub/constants.py)."""
-    if named := environment.get("HF_HUB_CACHE") or environment.get("HUGGINGFACE_HUB_CACHE"):
-        return Path(os.path.expandvars(named)).expanduser()
-    return _home(environment) / "hub"
-
-
 def logged_in(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether huggingface_hub finds a token of its own (huggingface_hub/utils/_auth.py)."""
     if environment.get("HF_TOKEN") or environment.get("HUGGING_FACE_HUB_TOKEN"):
         return True
-    return Path(environment.get("HF_TOKEN_PATH") or _home(environment) / "token").expanduser().is_file()
-
-
-def _home(environment: Mapping[str, str]) -> Path:
-    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    home = environment.get("HF_HOME") or Path(caches, "huggingface")
-    return Path(os.path.expandvars(home)).expanduser()
+    return Path(environment.get("HF_TOKEN_PATH") or hugging_face(environment) / "token").expanduser().is_file()
 
 
 def offline(environment: Mapping[str, str] = os.environ) -> bool:
